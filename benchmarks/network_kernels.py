@@ -154,10 +154,12 @@ def measure(kind, n_networks, layers, dtype, fast):
 def share(n_rows, n_columns, max_iter):
     """Return the fraction of the processor time of a fit in the kernels of networks."""
     X = np.random.default_rng(0).normal(size=(n_rows, n_columns)) @ _mixing(n_columns)
-    model = NNMRFDensity(max_iter=max_iter, early_stopping=False, random_state=0)
+    model = NNMRFDensity(
+        potentials="network", max_iter=max_iter, early_stopping=False, random_state=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        NNMRFDensity(max_iter=3, random_state=0).fit(X[:100])
+        NNMRFDensity(potentials="network", max_iter=3, random_state=0).fit(X[:100])
         with clock(COMPILED) as inside:
             start = time.process_time()
             model.fit(X)

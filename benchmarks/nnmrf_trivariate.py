@@ -30,7 +30,12 @@ CORRELATIONS = (-0.3, 0.4, 0.7), (0.5, 0.3, -0.5)  # of 12, 13, 23
 N_TRAIN, N_TEST = 2000, 20_000
 COMPONENTS, POOLS = (1, 2, 3, 5, 7, 10), (1, 5, 10, 20)
 FIXED_COMPONENTS, FIXED_POOL = 5, 10  # if the other one varies
-PAPER_SETTING = {"node_layers": (3, 5, 5, 3), "edge_layers": (5, 7, 7, 5), "base": 0.01}
+PAPER_SETTING = {
+    "potentials": "network",
+    "node_layers": (3, 5, 5, 3),
+    "edge_layers": (5, 7, 7, 5),
+    "base": 0.01,
+}
 GRID_POINTS, EXACT_ITER = 61, 300  # for fits with the exact gradient
 BOX, CELLS, COARSE = 6.0, 100, 10  # size of the box, its cells, and relative width of outer cells
 INFERENCE = 100  # iterations of inference per step, as in the paper
@@ -87,13 +92,14 @@ def kl(log_q, T):
 
 def default(n_components, pool, seed):
     """Return our learner with default parameters, except components and pool size."""
-    return NNMRFDensity(learner=Variational(n_components, pool=pool), random_state=seed)
+    learner = Variational(n_components, pool=pool)
+    return NNMRFDensity(learner=learner, potentials="network", random_state=seed)
 
 
 def by_beliefs(n_components, pool, seed):
     """Return our learner without chains: the negative phase is the average of the pool."""
     learner = Variational(n_components, negative="quadrature", pool=pool)
-    return NNMRFDensity(learner=learner, random_state=seed)
+    return NNMRFDensity(learner=learner, potentials="network", random_state=seed)
 
 
 def as_paper(n_components, pool, seed):
@@ -109,7 +115,7 @@ def floor(seed, **layers):
     """Return the default networks with the grid learner, which has the exact gradient."""
     return NNMRFDensity(
         learner=Grid(GRID_POINTS), optimizer="lbfgs", max_iter=EXACT_ITER, early_stopping=False,
-        random_state=seed, **layers,
+        potentials="network", random_state=seed, **layers,
     )  # fmt: skip
 
 

@@ -176,18 +176,23 @@ def classifiers(protocol, n, seed):
     return models
 
 
+def column_types(categorical):
+    """Return the parameter ``column_types``, given the indices of the categorical columns."""
+    return dict.fromkeys(categorical, "categorical") if categorical else "continuous"
+
+
 def ours(method, seed, categorical):
     """Return the estimator of this package, with default parameters or those of the paper."""
     if method == OURS:
         return NNMRFClassifier(
-            categorical_features=categorical or None, max_iter=MAX_ITER, random_state=seed
+            column_types=column_types(categorical), max_iter=MAX_ITER, random_state=seed
         )
     learner = Variational(
         5, negative="quadrature", entropy="bethe", covariance="diag", pool=20, n_iter=100
     )
     return NNMRFClassifier(
         learner=learner, base=0.01, node_layers=(3, 4, 4, 3), edge_layers=(4, 5, 5, 4),
-        categorical_features=categorical or None, rule="bayes", max_iter=MAX_ITER,
+        column_types=column_types(categorical), rule="bayes", max_iter=MAX_ITER,
         random_state=seed,
     )  # fmt: skip
 

@@ -47,6 +47,7 @@ _PACKAGES = {
     "io",
     "learners",
     "likelihood",
+    "metrics",
     "plot",
     "samplers",
     "structure",

@@ -96,7 +96,9 @@ def cases(seed=0):
             bits[:, 0],
             {"learner__n_iter": [5, 10]},
         ),
-        "NNMRFDensity": Case(NNMRFDensity(learner=Variational(2), **SMALL), numbers, None, nets),
+        "NNMRFDensity": Case(
+            NNMRFDensity(learner=Variational(2), potentials="network", **SMALL), numbers, None, nets
+        ),
         "NNMRFClassifier": Case(
             NNMRFClassifier(learner=Variational(2), **SMALL), numbers, bits[:, 0], nets
         ),

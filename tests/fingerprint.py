@@ -221,17 +221,19 @@ def conditional_cases():
 def neural_cases():
     """Return the cases of NNMRFDensity and NNMRFClassifier."""
     (X, y), (incomplete, _) = mixed(), mixed(missing=True)
-    columns = {"categorical_features": [2]}
+    columns = {"column_types": {2: "categorical"}}
     learners = {
         "chains": Variational(2),
         "quadrature": Variational(2, negative="quadrature"),
         "grid": "grid",
     }
     for name, learner in learners.items():
-        model = NNMRFDensity(learner=learner, **columns, **SMALL_NETWORKS)
+        model = NNMRFDensity(learner=learner, potentials="network", **columns, **SMALL_NETWORKS)
         yield f"neural {name}", partial(_fit_and_ask, model, X, density_numbers)
         yield f"neural {name} missing", partial(_fit_and_ask, model, incomplete, density_numbers)
-        model = NNMRFDensity(learner=learner, density="mrf", **columns, **SMALL_NETWORKS)
+        model = NNMRFDensity(
+            learner=learner, potentials="network", density="mrf", **columns, **SMALL_NETWORKS
+        )
         yield f"neural {name} mrf", partial(_fit_and_ask, model, X, density_numbers)
     for rule in ("conditional", "bayes"):
         model = NNMRFClassifier(rule=rule, learner=Variational(2), **columns, **SMALL_NETWORKS)

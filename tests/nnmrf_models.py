@@ -10,7 +10,13 @@ from skmrf.energies import NeuralEnergy
 from skmrf.energies.neural_labels import NeuralLabels
 from skmrf.learners import Grid
 
-SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "random_state": 0}
+SMALL = {
+    "potentials": "network",
+    "node_layers": (3,),
+    "edge_layers": (3,),
+    "max_iter": 3,
+    "random_state": 0,
+}
 DENSITIES = "mixture", "mrf"
 both = pytest.mark.parametrize("density", DENSITIES)
 KINDS = np.array(["fern", "moss", "tree"], dtype=object)
@@ -48,9 +54,9 @@ def line(n, seed, n_columns=2, correlation=0.9):
 
 
 TABLES = {
-    "one number": (lambda n, seed: ring(n, seed)[:, :1], None),
-    "two numbers": (ring, None),
-    "mixed": (plants, [1]),
+    "one number": (lambda n, seed: ring(n, seed)[:, :1], "continuous"),
+    "two numbers": (ring, "continuous"),
+    "mixed": (plants, ["continuous", "categorical"]),
 }
 
 
@@ -59,7 +65,7 @@ def learned(kind, density, seed):
     """Return a fitted NNMRFDensity with large networks; it is cached and must not be changed."""
     table, categorical = TABLES[kind]
     model = small(learner=Grid(31), optimizer="lbfgs", node_layers=(8,), edge_layers=(8,))
-    model.set_params(density=density, categorical_features=categorical, max_iter=100)
+    model.set_params(density=density, column_types=categorical, max_iter=100)
     return model.set_params(random_state=seed).fit(table(150, seed))
 
 
@@ -138,5 +144,5 @@ def fitted(kind, seed):
     """Return a fitted NNMRFClassifier with an ensemble; it is cached and must not be changed."""
     make, categorical = {"rings": (rings, None), "kinds": (kinds, [1])}[kind]
     X, y = make(150, seed)
-    model = ensemble(categorical_features=categorical, max_iter=40, random_state=seed)
+    model = ensemble(column_types=categorical, max_iter=40, random_state=seed)
     return model.fit(X, y, sample_weight=np.where(y == y[0], 1.0, 1.5))

@@ -69,7 +69,7 @@ def fits():
         "BoltzmannMachine": lambda: BoltzmannMachine(states=(0, 1), **SMALL).fit(bits),
         "RBM": lambda: RBM(2, **SMALL).fit(bits),
         "CRBMStructuredPredictor": lambda: CRBMStructuredPredictor(2, **SMALL).fit(numbers, bits),
-        "NNMRFDensity": lambda: NNMRFDensity(**NETWORKS).fit(numbers),
+        "NNMRFDensity": lambda: NNMRFDensity(potentials="network", **NETWORKS).fit(numbers),
         "NNMRFClassifier": lambda: NNMRFClassifier(**NETWORKS).fit(numbers, bits[:, 0]),
         "MRFStructureLearner": lambda: MRFStructureLearner(**SMALL).fit(many),
     }

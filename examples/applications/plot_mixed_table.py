@@ -81,8 +81,12 @@ print(train.head(3).round(1).to_string())
 # that is learned with the model. The mixture is faster, but less accurate if it has too few
 # components for the kinds of cars. The baseline is a model of independent columns.
 
-model = NNMRFDensity(density="mrf", random_state=0).fit(take_logarithms(train))
-independent = NNMRFDensity("empty", density="mrf", random_state=0).fit(take_logarithms(train))
+model = NNMRFDensity(potentials="network", density="mrf", random_state=0).fit(
+    take_logarithms(train)
+)
+independent = NNMRFDensity("empty", potentials="network", density="mrf", random_state=0).fit(
+    take_logarithms(train)
+)
 for name, found in {"all pairs of columns": model, "independent columns": independent}.items():
     score = found.score(take_logarithms(test))
     print(f"held-out log-likelihood {score:.2f} nats per car, {name}")

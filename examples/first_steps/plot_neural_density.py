@@ -42,7 +42,9 @@ models = {
     "kernel density": GridSearchCV(
         KernelDensity(), {"bandwidth": np.geomspace(0.1, 0.6, 8)}, cv=folds
     ),
-    "NNMRFDensity": NNMRFDensity(learner="grid", max_iter=150, random_state=0),
+    "NNMRFDensity": NNMRFDensity(
+        potentials="network", learner="grid", max_iter=150, random_state=0
+    ),
 }
 held_out = {name: np.empty(len(X)) for name in models}
 for train, test in folds.split(X):

@@ -6,14 +6,13 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from .._utils.parameters import show_list
 from .._utils.warn import warn_caller
 from .categories import check_categories, decode, encode, find_categories, is_number, missing_mask
-from .frames import TRUTH_VALUES, as_columns, column_types, read_columns
+from .column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
+from .frames import read_columns
 
 N_SHOWN = 8  # names in a warning
 DEGENERATE = r"Columns? .* no maximum\. The model keeps"  # matches warnings
-MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categorical by default
 MAX_STANDARDISED = 1e100  # so that squares are finite
 
 
@@ -35,6 +34,8 @@ class Columns:
         Mean of each continuous column.
     scale : ndarray of shape (n_continuous,)
         Scale of each continuous column. The standardised number is ``(x - mean) / scale``.
+    types : list of str
+        Type of each column, such as "integer".
     """
 
     names: list
@@ -43,6 +44,7 @@ class Columns:
     categories: list
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
     scale: np.ndarray = field(default_factory=lambda: np.ones(0))
+    types: list = field(default_factory=list)
 
     @property
     def n_states(self):
@@ -106,8 +108,8 @@ class Columns:
         return ~np.isnan(X[:, self.continuous]) @ np.log(self.scale)
 
 
-def learn_columns(X, columns, names, categorical_features, categories, weights=None):
-    """Return an encoder fitted to training rows, given the parameters on categorical columns.
+def learn_columns(X, columns, names, column_types, categories, weights=None):
+    """Return an encoder fitted to training rows, given the parameters on columns.
 
     Parameters
     ----------
@@ -117,8 +119,8 @@ def learn_columns(X, columns, names, categorical_features, categories, weights=N
         Columns of ``X``, or of some of its rows.
     names : list
         Names of the columns.
-    categorical_features : "from_dtype", None, or array-like of names, indices or booleans
-        Categorical columns.
+    column_types : "auto", str, list of str, or dict
+        Types of the columns, as in :func:`~skmrf._data.column_types.resolve_column_types`.
     categories : "auto" or list of lists
         Categories of each categorical column.
     weights : ndarray of shape (n_rows,), optional
@@ -129,9 +131,10 @@ def learn_columns(X, columns, names, categorical_features, categories, weights=N
     Columns
         Encoder of the columns.
     """
-    mask = categorical_mask(categorical_features, X, names, columns)
+    types = resolve_column_types(column_types, X, columns, names)
+    mask = np.isin(types, DISCRETE_TYPES)
     declared = declared_categories(X, mask)
-    return fit_columns(columns, names, mask, categories, weights, declared)
+    return replace(fit_columns(columns, names, mask, categories, weights, declared), types=types)
 
 
 def fit_columns(columns, names, categorical, categories, weights=None, declared=None):
@@ -159,21 +162,29 @@ def fit_columns(columns, names, categorical, categories, weights=None, declared=
         Encoder of the columns.
     """
     discrete, continuous = np.flatnonzero(categorical), np.flatnonzero(~categorical)
-    if not isinstance(categories, list | tuple | np.ndarray) and categories != "auto":
-        raise ValueError(f'categories must be "auto" or a list of lists; got {categories!r}.')
-    if isinstance(categories, str):
-        categories = [
-            find_categories([columns[j]], [names[j]])[0]
-            if known is None
-            else check_categories([known], [names[j]])[0]
-            for j, known in zip(discrete, declared or [None] * len(discrete), strict=True)
-        ]
-    else:
-        categories = check_categories(categories, [names[j] for j in discrete])
+    categories = find_declared_categories(columns, names, categorical, categories, declared)
     mean, scale = np.zeros(len(continuous)), np.ones(len(continuous))
     for k, j in enumerate(continuous):
         mean[k], scale[k] = _mean_and_scale(to_floats(columns[j], names[j]), weights, names[j])
     return Columns(list(names), continuous, discrete, categories, mean, scale)
+
+
+def find_declared_categories(columns, names, categorical, categories, declared=None):
+    """Return the categories of each categorical column: given, declared, or found in the column.
+
+    The parameters are those of :func:`fit_columns`.
+    """
+    discrete = np.flatnonzero(categorical)
+    if not isinstance(categories, list | tuple | np.ndarray) and categories != "auto":
+        raise ValueError(f'categories must be "auto" or a list of lists; got {categories!r}.')
+    if not isinstance(categories, str):
+        return check_categories(categories, [names[j] for j in discrete])
+    return [
+        find_categories([columns[j]], [names[j]])[0]
+        if known is None
+        else check_categories([known], [names[j]])[0]
+        for j, known in zip(discrete, declared or [None] * len(discrete), strict=True)
+    ]
 
 
 def to_floats(column, name):
@@ -195,8 +206,8 @@ def to_floats(column, name):
     except (OverflowError, ValueError):
         value = next(v for v in column[~absent].tolist() if not is_number(v))
         raise ValueError(
-            f"Column {name!r} holds {value!r}, which is not a number; add the column to "
-            "categorical_features if its values are categories."
+            f"Column {name!r} holds {value!r}, which is not a number; if its values are "
+            'categories, give the column the type "categorical" in column_types.'
         ) from None
     if np.isinf(out).any():
         raise ValueError(
@@ -280,182 +291,10 @@ def _degenerate_message(is_constant, names, where):
         ("Column", "is", "has", "it") if len(names) == 1 else ("Columns", "are", "have", "them")
     )
     what = f"{be} constant" if is_constant else f"{have} only two values"
-    advice = f"drop {them}" if is_constant else f"add {them} to categorical_features"
+    advice = (
+        f"drop {them}" if is_constant else f'give {them} the type "categorical" in column_types'
+    )
     return (
         f"{subject} {shown} {what}{where}, so the likelihood of a density has no maximum. The "
         f"model keeps standard deviations above a lower bound. To avoid this, {advice}."
     )
-
-
-def categorical_mask(categorical_features, X, names, columns=None):
-    """Return a boolean mask that is True for the categorical columns.
-
-    Parameters
-    ----------
-    categorical_features : "from_dtype", None, or array-like of names, indices or booleans
-        Parameter of the estimator.
-    X : array-like or frame
-        Training rows.
-    names : list
-        Names of the columns.
-    columns : list of ndarray, optional
-        Columns of ``X``. By default they are read from ``X``.
-
-    Returns
-    -------
-    ndarray of bool
-        Mask of the columns.
-    """
-    n = len(names)
-    if categorical_features is None:
-        return np.zeros(n, dtype=bool)
-    if isinstance(categorical_features, str) and categorical_features == "from_dtype":
-        return find_categorical(X, as_columns(X) if columns is None else columns)
-    # object, because numpy converts indices to strings in a list with names
-    dtype = None if hasattr(categorical_features, "dtype") else object
-    listed = np.asarray(categorical_features, dtype=dtype)
-    if listed.ndim != 1:
-        raise ValueError(
-            'categorical_features must be "from_dtype", None, or a list of names, indices or '
-            f"booleans; got {categorical_features!r}."
-        )
-    if listed.size and all(isinstance(v, bool | np.bool_) for v in listed):
-        if listed.shape != (n,):
-            raise ValueError(
-                f"categorical_features has {listed.size} booleans, but X has {n} columns; give one "
-                "boolean per column."
-            )
-        return listed.astype(bool)
-    mask = np.zeros(n, dtype=bool)
-    for column in listed.tolist():
-        mask[_find_position(column, names)] = True
-    return mask
-
-
-def _find_position(column, names, parameter="categorical_features"):
-    if isinstance(column, int) and not isinstance(column, bool):
-        if -len(names) <= column < len(names):
-            return column
-    elif column in names:
-        return names.index(column)
-    raise ValueError(
-        f"{parameter} has {column!r}, which is not a column; the columns are {show_list(names)}."
-    )
-
-
-def find_categorical(X, columns):
-    """Return a boolean mask: True for columns of text, booleans or a categorical data type.
-
-    Parameters
-    ----------
-    X : array-like or frame
-        Training rows.
-    columns : list of ndarray
-        Columns of ``X``.
-
-    Returns
-    -------
-    ndarray of bool
-        Mask of the columns. Columns of text are categorical unless all entries can be converted to
-        numbers.
-    """
-    types = [str(t).lower() for t in column_types(X)] or [""] * len(columns)
-    declared = ("category", "categorical", "enum")
-    return np.array(
-        [
-            t.startswith(declared) or _holds_categories(column)
-            for t, column in zip(types, columns, strict=True)
-        ],
-        dtype=bool,
-    )
-
-
-def resolve_column_types(column_types, X, columns, names):
-    """Return a boolean mask of the categorical columns, given the parameter ``column_types``.
-
-    Parameters
-    ----------
-    column_types : "auto", list of str, or dict
-        Type of each column, "categorical" or "continuous". A dict has the types of some columns by
-        name or index, and the other columns are "auto". An "auto" column is categorical if it
-        contains text or booleans, has a categorical data type, or contains whole numbers with at
-        most 20 distinct values.
-    X : array-like or frame
-        Training rows.
-    columns : list of ndarray
-        Columns of ``X``.
-    names : list
-        Names of the columns.
-
-    Returns
-    -------
-    ndarray of bool
-        Mask of the columns.
-    """
-    is_auto = isinstance(column_types, str) and column_types == "auto"
-    if is_auto or isinstance(column_types, dict):
-        mask = find_categorical(X, columns) | [_has_few_integers(column) for column in columns]
-        given = {} if is_auto else column_types
-        places = [_find_position(c, names, "column_types") for c in given]
-        types = list(given.values())
-    else:
-        types = column_types if isinstance(column_types, list | tuple | np.ndarray) else ()
-        if len(types) != len(names):
-            raise ValueError(
-                'column_types must be "auto", a dict, or a list with one type for each of the '
-                f"{len(names)} columns; got {column_types!r}."
-            )
-        mask, places = np.zeros(len(names), dtype=bool), range(len(names))
-    for place, kind in zip(places, types, strict=True):
-        if not isinstance(kind, str) or kind not in ("categorical", "continuous"):
-            raise ValueError(
-                f"column_types gives column {names[place]!r} the type {kind!r}; a type is "
-                '"categorical" or "continuous".'
-            )
-        mask[place] = kind == "categorical"
-    return mask
-
-
-def _has_few_integers(column):
-    """Return whether the observed entries are whole numbers with at most 20 distinct values."""
-    observed = column[~missing_mask(column)].tolist() if column.dtype.kind in "OiufU" else []
-    try:
-        values = np.array(observed, dtype=float)
-    except (OverflowError, TypeError, ValueError):
-        return False
-    is_whole = np.isfinite(values).all() and (values == np.floor(values)).all()
-    return bool(len(values) and is_whole and len(np.unique(values)) <= MAX_WHOLE_CATEGORIES)
-
-
-def _holds_categories(column):
-    """Return whether all observed entries are booleans, or all are text and not all numbers."""
-    if column.dtype.kind not in "OU":
-        return column.dtype.kind == "b"
-    values = column[~missing_mask(column)].tolist()
-    kinds = {type(v) for v in values}
-    if not kinds:
-        return False
-    if all(issubclass(k, str) for k in kinds):
-        return not all(is_number(v) for v in values)
-    return kinds <= set(TRUTH_VALUES)
-
-
-def declared_categories(X, categorical):
-    """Return the categories that pandas or polars data types declare for each column.
-
-    Parameters
-    ----------
-    X : array-like or frame
-        Training rows.
-    categorical : ndarray of bool
-        Mask of the categorical columns.
-
-    Returns
-    -------
-    list of (ndarray or None)
-        Categories of each categorical column, or None if it declares none.
-    """
-    types = column_types(X)
-    declared = [getattr(t, "categories", None) for t in types] or [None] * len(categorical)
-    selected = [c for c, is_selected in zip(declared, categorical, strict=True) if is_selected]
-    return [c.to_numpy() if hasattr(c, "to_numpy") and len(c) else None for c in selected]

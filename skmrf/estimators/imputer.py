@@ -6,6 +6,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.categories import blank_unseen, missing_mask
+from .._data.column_types import DISCRETE_TYPES, resolve_column_types
 from .._data.frame_types import to_library
 from .._data.frames import (
     append_columns,
@@ -15,7 +16,6 @@ from .._data.frames import (
     replace_entries,
     select_columns,
 )
-from .._data.mixed import resolve_column_types
 from .._utils.parameters import check_choice, check_flag, check_generator, check_number
 from ._base import LearnedEstimator, unchanged_on_error
 from .boltzmann_machine import BoltzmannMachine
@@ -23,7 +23,7 @@ from .discrete_mrf import DiscreteMRF
 from .nnmrf.density import NNMRFDensity
 
 STRATEGIES = "mode", "marginal", "sample"
-CATEGORICAL, CONTINUOUS, EMPTY = "categorical", "continuous", "empty"
+EMPTY = "empty"
 MODELS = DiscreteMRF, BoltzmannMachine, NNMRFDensity
 
 
@@ -47,13 +47,14 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         - "marginal": the most probable category of each missing entry, and the conditional mean of
           a continuous entry.
         - "sample": a random draw from the conditional distribution.
-    column_types : "auto", list of str, or dict, default="auto"
-        Type of each column, "categorical" or "continuous". An "auto" column is categorical if it
-        contains text or booleans, has a categorical data type, or contains whole numbers with at
-        most 20 distinct values. A list has one type for each column. A dict has the types of some
-        columns, by name or index; the other columns are "auto". The types select the default
-        estimator, and the categorical columns of :class:`NNMRFDensity`. In other models all columns
-        are categorical.
+    column_types : "auto", str, list of str, or dict, default="auto"
+        Types of the columns: "continuous", "non-negative", "bounded", "integer", "ordinal",
+        "categorical" or "boolean". "auto" detects the types. Booleans, text and categorical data
+        types have categories. Whole numbers are categorical if there are at most 20 distinct
+        values, otherwise integers. A str is the type of all columns, and a list has one type for
+        each column. A dict has the types of some columns, by name or index; the other columns are
+        detected. The types select the default estimator, and are the types of the columns of
+        :class:`NNMRFDensity`. In other models all columns are categorical.
     add_indicator : bool, default=False
         Whether to add a column for each column with missing entries in :meth:`fit`. It states
         which entries were missing, as booleans in frames and as zeros and ones in arrays.
@@ -75,8 +76,7 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     estimator_ : DiscreteMRF, BoltzmannMachine or NNMRFDensity
         Fitted model of the columns that have an observed entry.
     column_types_ : list of str
-        Type of each column: "categorical", "continuous", or "empty" for a column without an
-        observed entry.
+        Type of each column, or "empty" for a column without an observed entry.
     indicator_features_ : ndarray of int of shape (n_indicators,)
         Indices of the columns with missing entries in :meth:`fit`.
     n_features_in_ : int
@@ -155,9 +155,9 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                     "No column of X has an observed entry; give rows with observed entries."
                 )
             names = column_names(self)
-            mask = resolve_column_types(self.column_types, X, columns, names)
-            model = self._make_model(mask[kept]).fit(select_columns(X, kept))
-            types = np.where(mask, CATEGORICAL, CONTINUOUS)
+            types = resolve_column_types(self.column_types, X, columns, names, by_dtype=False)
+            model = self._make_model([types[j] for j in kept]).fit(select_columns(X, kept))
+            types = np.array(types, dtype=object)
             types[missing.all(axis=0)] = EMPTY
             self.estimator_ = model
             self.column_types_ = types.tolist()
@@ -175,15 +175,16 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"{self.estimator!r}."
             )
 
-    def _make_model(self, is_categorical):
-        """Return an unfitted model, given the mask of the categorical columns."""
+    def _make_model(self, types):
+        """Return an unfitted model, given the types of the columns."""
         if self.estimator is not None:
             model = clone(self.estimator)
         else:
-            model = DiscreteMRF() if is_categorical.all() else NNMRFDensity()
-        by_type = isinstance(model, NNMRFDensity) and isinstance(model.categorical_features, str)
-        if by_type and model.categorical_features == "from_dtype":
-            model.set_params(categorical_features=is_categorical)
+            is_categorical = all(kind in DISCRETE_TYPES for kind in types)
+            model = DiscreteMRF() if is_categorical else NNMRFDensity()
+        has_types = isinstance(model, NNMRFDensity)
+        if has_types and isinstance(model.column_types, str) and model.column_types == "auto":
+            model.set_params(column_types=types)
         if model.random_state is None:
             model.set_params(random_state=self.random_state)
         return model

@@ -148,7 +148,7 @@ def test_frames_of_densities(seed):
         size=np.random.default_rng(seed).normal(size=40).astype(np.float32),
         age=pd.array(30 + 5 * codes(seed) + np.arange(40) % 5, "Int64"),
     )
-    model = NNMRFDensity(**NETS).fit(X)
+    model = NNMRFDensity(potentials="network", **NETS).fit(X)
     assert [c.tolist() for c in model.categories_] == [
         ["z", "y", "x", "never"], ["x", "y", "z"], [False, True], [False, True]
     ]  # fmt: skip
@@ -220,7 +220,7 @@ def test_masked_entries_in_other_estimators(seed):
     with pytest.raises(ValueError, match="holds NaN, but RBM needs complete rows"):
         RBM(2, max_iter=1).fit(masked)
     numbers = np.ma.MaskedArray(rng.normal(size=(30, 3)), mask)
-    model = NNMRFDensity(**NETS).fit(numbers)
+    model = NNMRFDensity(potentials="network", **NETS).fit(numbers)
     assert_array_equal(model.score_samples(numbers), model.score_samples(numbers.filled(np.nan)))
 
 
@@ -266,12 +266,14 @@ def test_truth_values_and_words_are_categories(seed):
     tables = array, frame, pl.DataFrame({"x": x, "b": truth.tolist(), "w": WORDS[i].tolist()})
     scores = []
     for X in tables:
-        model = NNMRFDensity(**NETS).fit(X)
+        model = NNMRFDensity(potentials="network", **NETS).fit(X)
         assert [c.tolist() for c in model.categories_] == [[False, True], ["x", "y", "z"]]
         scores.append(model.score_samples(X))
     assert_array_equal(scores[0], scores[1])
     assert_array_equal(scores[0], scores[2])
-    numbers = NNMRFDensity(**NETS).fit(pd.DataFrame({"x": x, "text": x.astype(str)}))
+    numbers = NNMRFDensity(potentials="network", **NETS).fit(
+        pd.DataFrame({"x": x, "text": x.astype(str)})
+    )
     assert numbers.categories_ == []
     with pytest.raises(ValueError, match="Column 'x' holds 'a', which is not a number"):
-        NNMRFDensity(**NETS).fit(pd.DataFrame({"x": ["a", *x[1:]], "y": x}))
+        NNMRFDensity(potentials="network", **NETS).fit(pd.DataFrame({"x": ["a", *x[1:]], "y": x}))

@@ -10,7 +10,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf._data.categories import as_columns
-from skmrf._data.mixed import categorical_mask, fit_columns, to_floats, warn_degenerate
+from skmrf._data.column_types import DISCRETE_TYPES, find_column_types, resolve_column_types
+from skmrf._data.mixed import fit_columns, to_floats, warn_degenerate
+from skmrf._data.transforms import learn_transform
 
 NAMES = ["size", "kind", "age", "flag"]
 MASK = np.array([False, True, False, True])
@@ -192,7 +194,7 @@ def test_invalid_numbers_raise(seed):
     columns[0] = columns[0].astype(object)
     columns[0][4] = "tall"
     assert_raises_and_names(
-        columns, "Column 'size' holds 'tall', which is not a number; add the column to categ"
+        columns, "Column 'size' holds 'tall', which is not a number; if its values are categ"
     )
     columns[0] = np.array(["tall"] * 30)
     assert_raises_and_names(columns, "Column 'size' holds 'tall', which is not a number")
@@ -262,7 +264,7 @@ def test_warns_of_degenerate_columns():
     assert messages[0].startswith("Column 'kind' is constant, so the likelihood")
     assert messages[0].endswith("To avoid this, drop it.")
     assert messages[1].startswith("Column 'age' has only two values")
-    assert messages[1].endswith("To avoid this, add it to categorical_features.")
+    assert messages[1].endswith('To avoid this, give it the type "categorical" in column_types.')
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_degenerate(X, np.array([0, 3]), NAMES)
@@ -283,49 +285,80 @@ def frame():
     )
 
 
-def test_categories_by_dtype():
-    assert_array_equal(categorical_mask("from_dtype", frame(), NAMES), MASK)
+def types_of(X, column_types="auto", **options):
+    return resolve_column_types(column_types, X, as_columns(X), NAMES[: X.shape[1]], **options)
+
+
+def test_types_by_dtype():
+    assert types_of(frame()) == ["integer", "categorical", "integer", "ordinal"]
     polar = pl.DataFrame(
         {
-            "size": [1.0, 2.0],
+            "size": [1.5, 2.0],
             "kind": pl.Series(["a", "b"], dtype=pl.Categorical),
             "age": [1, 2],
             "flag": pl.Series(["x", "y"], dtype=pl.Enum(["x", "y"])),
         }
     )
-    assert_array_equal(categorical_mask("from_dtype", polar, NAMES), MASK)
-    assert_array_equal(categorical_mask("from_dtype", np.zeros((2, 4)), NAMES), [False] * 4)
-    assert_array_equal(categorical_mask(None, frame(), NAMES), [False] * 4)
+    assert types_of(polar) == ["continuous", "categorical", "categorical", "categorical"]
+    assert types_of(np.zeros((2, 4))) == ["categorical"] * 4
+    assert types_of(frame()[["age"]], by_dtype=False) == ["categorical"]
+    assert types_of(frame(), "continuous") == ["continuous"] * 4
 
 
 @pytest.mark.parametrize(
-    "listed",
-    [["kind", "flag"], ["flag", "kind"], [1, 3], [-3, 3], MASK, np.array([3, 1]), MASK.tolist()],
-    ids=str,
-)
-def test_categories_by_name_and_index(listed):
-    assert_array_equal(categorical_mask(listed, frame(), NAMES), MASK)
-
-
-def test_no_categories():
-    assert_array_equal(categorical_mask([], frame(), NAMES), [False] * 4)
-
-
-@pytest.mark.parametrize(
-    ("listed", "message"),
+    ("values", "expected"),
     [
-        ("kind", "categorical_features must be \"from_dtype\", None, or a list .* got 'kind'"),
-        ([4], "categorical_features has 4, which is not a column; the columns are"),
-        ([-5], "categorical_features has -5, which"),
-        (["colour"], "categorical_features has 'colour', which is not a column"),
-        ([1.5], "categorical_features has 1.5, which"),
-        ([True, False], "categorical_features has 2 booleans, but X has 4 columns"),
+        (np.arange(40) % 20, "categorical"),
+        (np.arange(40) % 21, "integer"),
+        (np.r_[np.arange(40) % 20, np.nan], "categorical"),
+        (np.r_[np.arange(40) % 20, 0.5], "non-negative"),
+        (np.linspace(-1, 1, 40), "continuous"),
+        (np.linspace(0, 1, 40), "bounded"),
+        (np.linspace(0.3, 0.9, 40), "non-negative"),
+        (np.linspace(0.3, 0.9, 10), "continuous"),
+        (np.array([True, False] * 20), "boolean"),
+        (np.array([True, None] * 20), "boolean"),
+        (np.array(["a", "b"] * 20), "categorical"),
+        (np.array(["1", "0.5"] * 20), "non-negative"),
+        (np.full(40, np.nan), "continuous"),
+        (np.array([1, 10**400], dtype=object), "continuous"),
+    ],
+)
+def test_types_by_value(values, expected):
+    assert find_column_types(values[:, None], [values]) == [expected]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kind": "ordinal", "age": "auto"},
+        {1: "ordinal"},
+        {-3: "ordinal"},
+        ["auto", "ordinal", "auto", "auto"],
     ],
     ids=str,
 )
-def test_unknown_columns_raise(listed, message):
+def test_types_by_name_and_index(given):
+    assert types_of(frame(), given) == ["integer", "ordinal", "integer", "ordinal"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("kind", "column_types must be \"auto\", a type, a dict, or a list .* got 'kind'"),
+        ({4: "integer"}, "column_types has 4, which is not a column; the columns are"),
+        ({-5: "integer"}, "column_types has -5, which"),
+        ({"colour": "integer"}, "column_types has 'colour', which is not a column"),
+        ({1.5: "integer"}, "column_types has 1.5, which"),
+        (["integer"] * 2, "one type for each of the 4 columns"),
+        ({"age": "number"}, "column_types gives column 'age' the type 'number'; a type is one of"),
+        ({"age": 3}, "column_types gives column 'age' the type 3; a type is one of"),
+    ],
+    ids=str,
+)
+def test_unknown_types_raise(given, message):
     with pytest.raises(ValueError, match=message):
-        categorical_mask(listed, frame(), NAMES)
+        types_of(frame(), given)
 
 
 @pytest.mark.parametrize("polars", [False, True])
@@ -337,9 +370,9 @@ def test_frames_with_missing_entries(polars):
     else:
         X = pd.DataFrame({"size": sizes, "kind": pd.Categorical(words)})
     names = ["size", "kind"]
-    mask = categorical_mask("from_dtype", X, names)
-    assert mask.tolist() == [False, True]
     columns = as_columns(X)
+    mask = np.isin(resolve_column_types("auto", X, columns, names), DISCRETE_TYPES)
+    assert mask.tolist() == [False, True]
     found = fit_columns(columns, names, mask, "auto")
     assert found.categories[0].tolist() == ["a", "b"]
     encoded = found.encode(columns)
@@ -349,3 +382,64 @@ def test_frames_with_missing_entries(polars):
     back = found.decode(encoded[[0, 3]])
     assert back[:, 1].tolist() == ["a", "a"]
     assert_allclose(back[:, 0].astype(float), [1.0, 6.0])
+
+
+# Monotone transforms -----------------------------------------------------------------------
+
+KINDS_OF_ROWS = {
+    "normal": (lambda rng: rng.normal(size=300), "continuous"),
+    "heavy tails": (lambda rng: rng.standard_t(2, size=300), "continuous"),
+    "exponential": (lambda rng: rng.exponential(size=300), "non-negative"),
+    "shares": (lambda rng: rng.beta(2, 5, size=300), "bounded"),
+    "outlier": (lambda rng: np.append(rng.normal(size=99), 1e30), "continuous"),
+}
+
+
+@pytest.mark.parametrize("name", KINDS_OF_ROWS)
+def test_transforms_are_monotone_and_have_the_right_slope(name, seed):
+    make, kind = KINDS_OF_ROWS[name]
+    x = np.sort(make(np.random.default_rng(seed)))
+    found = learn_transform(x, np.ones(len(x)), kind)
+    z = found.forward(x)
+    assert (np.diff(z) > 0).all()
+    assert_allclose(found.inverse(z), x, rtol=1e-6, atol=1e-9)
+    middle = slice(20, 80)
+    h = 1e-5 * found.scale
+    slope = (found.forward(x[middle] + h) - found.forward(x[middle] - h)) / (2 * h)
+    assert_allclose(found.log_slope(z[middle]), np.log(slope), atol=1e-4)
+    draws = found.inverse(np.linspace(-8, 8, 100))
+    assert (draws >= (0 if kind in ("non-negative", "bounded") else -np.inf)).all()
+    assert (draws <= (1 if kind == "bounded" else np.inf)).all()
+
+
+def test_transforms_find_point_masses_and_rounding(seed):
+    rng = np.random.default_rng(seed)
+    x = np.where(rng.random(400) < 0.3, 0.0, rng.exponential(size=400))
+    assert learn_transform(x, np.ones(400), "non-negative").spikes.tolist() == [0.0]
+    x = np.minimum(rng.exponential(size=400), 1.0)
+    assert learn_transform(x, np.ones(400), "non-negative").spikes.tolist() == [1.0]
+    x = rng.normal(5, 1, 400)
+    assert not len(learn_transform(x, np.ones(400), "continuous").spikes)
+    found = learn_transform(np.round(x, 1), np.ones(400), "continuous")
+    assert found.step == 0.1
+    draws = found.inverse(rng.normal(size=50))
+    assert_array_equal(draws, np.round(draws, 1))
+    counts = learn_transform(rng.poisson(30, 400) * 1.0, np.ones(400), "integer")
+    draws = counts.inverse(5 * rng.normal(size=50))
+    assert_array_equal(draws, np.abs(np.rint(draws)))
+    x = 0.0123 + 0.0371 * rng.integers(50, size=400)
+    known = set(np.round(x, 9))
+    found = learn_transform(x, np.ones(400), "continuous")
+    assert set(np.round(found.inverse(found.forward(x)), 9)) <= known
+
+
+@pytest.mark.parametrize(
+    ("kind", "x", "message"),
+    [
+        ("integer", [1.0, 2.5, 3.0], "Column 'a' has the type 'integer' but holds 2.5; give it"),
+        ("non-negative", [1.0, -2.0], "Column 'a' has the type 'non-negative' but holds -2.0"),
+    ],
+)
+def test_values_that_contradict_the_type_raise(kind, x, message):
+    with pytest.raises(ValueError, match=message):
+        learn_transform(np.array(x), np.ones(len(x)), kind, "a")

@@ -453,7 +453,7 @@ def test_queries_of_conditional_models(query):
 @pytest.mark.parametrize(("parameters", "message"), SHARED, ids=range(len(SHARED)))
 def test_bad_parameters_of_neural_models(parameters, message):
     rows = numbers(20)
-    model = NNMRFDensity(**{"max_iter": 1} | parameters)
+    model = NNMRFDensity(**{"potentials": "network", "max_iter": 1} | parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(rows)
     assert not_fitted(model)

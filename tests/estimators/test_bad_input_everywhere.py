@@ -32,7 +32,7 @@ ESTIMATORS = {  # estimator, rows, targets
     "rbm": (RBM(3, **FEW), BITS, None),
     "crbm": (CRBMStructuredPredictor(3, **FEW), NUMBERS, BITS[:, :2]),
     "structure": (MRFStructureLearner("exact", random_state=0), BITS, None),
-    "density": (NNMRFDensity(**SMALL), NUMBERS, None),
+    "density": (NNMRFDensity(potentials="network", **SMALL), NUMBERS, None),
     "classifier": (NNMRFClassifier(**SMALL), NUMBERS, BITS[:, 0]),
 }
 
@@ -71,7 +71,7 @@ COMPLETE = (
 NO_NUMBER = "Column 'c1' holds {}, which is not a number; {}"
 STATES = "give two states as numbers, or use DiscreteMRF"
 ENCODE = r"encode it \(sklearn.preprocessing.OneHotEncoder\)"
-NAME_IT = "add the column to categorical_features if its values are categories"
+NAME_IT = 'if its values are categories, give the column the type "categorical" in column_types'
 NO_CATEGORIES = "Column 0 holds real numbers such as .* Discretise the column .*KBinsDiscretizer"
 OTHER_STATE = "Column 0 holds .*, but the states are 0 and 1. Give a threshold as binarize="
 DATES = "values of type datetime64.*; convert them to real numbers"

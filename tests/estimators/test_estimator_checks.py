@@ -60,7 +60,7 @@ VARIANTS = [  # one of each class, and those that take less than a second
     BoltzmannMachine("pcd", binarize=0.5, alpha=0.01, max_iter=2),
     RBM(2, "pcd", binarize=0.5, alpha=0.01, max_iter=2),
     CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=0.01),
-    NNMRFDensity("empty", QUICK, **SMALL),
+    NNMRFDensity("empty", QUICK, potentials="network", **SMALL),
     NNMRFClassifier("empty", QUICK, rule="bayes", early_stopping=False, **SMALL),
     MRFImputer(DiscreteMRF("independent", "exact", alpha=0.1)),
 ]
@@ -79,11 +79,14 @@ LONG_VARIANTS = [
     CRBMStructuredPredictor(4, alpha=0.01, max_iter=5),
     CRBMStructuredPredictor(4, "mssvm", alpha=0.01, max_iter=5),
     CRBMStructuredPredictor(4, CDPercLoss(n_sweeps=2), alpha=0.01, max_iter=5, early_stopping=True),
-    NNMRFDensity(**SMALL),
-    NNMRFDensity("tree", density="mrf", **SMALL),
-    NNMRFDensity("empty", QUADRATURE, base=0.01, early_stopping=True, **SMALL),
+    NNMRFDensity(),
+    NNMRFDensity(potentials="network", **SMALL),
+    NNMRFDensity("tree", potentials="network", density="mrf", **SMALL),
+    NNMRFDensity(
+        "empty", QUADRATURE, potentials="network", base=0.01, early_stopping=True, **SMALL
+    ),
     NNMRFClassifier("tree", **SMALL),
-    MRFImputer(NNMRFDensity(**SMALL)),
+    MRFImputer(NNMRFDensity(potentials="network", **SMALL)),
     MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),
 ]
 SLOW_VARIANTS = [

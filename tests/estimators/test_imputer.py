@@ -16,7 +16,9 @@ from sklearn.pipeline import make_pipeline
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF, MRFImputer, NNMRFDensity
 
 EXACT = DiscreteMRF(learner="exact", alpha=0.01)
-NETS = NNMRFDensity(node_layers=(2,), edge_layers=(2,), max_iter=2, random_state=0)
+NETS = NNMRFDensity(
+    potentials="network", node_layers=(2,), edge_layers=(2,), max_iter=2, random_state=0
+)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -84,7 +86,9 @@ def test_continuous_entries(seed):
     missing = X.copy()
     missing[::4, 1] = np.nan
     for density in ("mixture", "mrf"):
-        model = NNMRFDensity(base="gaussian", max_iter=5, density=density, random_state=0)
+        model = NNMRFDensity(
+            potentials="network", base="gaussian", max_iter=5, density=density, random_state=0
+        )
         for strategy in ("mode", "marginal"):
             found = MRFImputer(model, strategy=strategy).fit_transform(missing)
             error = np.sqrt(np.mean((found - X)[::4, 1] ** 2))
@@ -158,8 +162,8 @@ def test_default_model(seed):
     half = np.where(few > 0, few, 0.5)
     for columns, expected in (
         ([few, few * 1.0], ["categorical"] * 2),
-        ([few, many], ["categorical", "continuous"]),
-        ([half, few], ["continuous", "categorical"]),
+        ([few, many], ["categorical", "integer"]),
+        ([half, few], ["non-negative", "categorical"]),
     ):
         imputer = MRFImputer(NETS).fit(np.stack(columns, 1))
         assert imputer.column_types_ == expected
@@ -167,13 +171,13 @@ def test_default_model(seed):
             j for j, kind in enumerate(expected) if kind == "categorical"
         ]
     types = MRFImputer(NETS, column_types={"age": "categorical"}).fit(X).column_types_
-    assert types == ["categorical", "continuous", "categorical", "categorical"]
+    assert types == ["categorical", "continuous", "categorical", "boolean"]
     types = MRFImputer(NETS, column_types=["continuous"] * 2).fit(np.stack([few, many], 1))
     assert types.column_types_ == ["continuous"] * 2
     make = MRFImputer(random_state=3)._make_model
-    assert isinstance(make(np.array([True, True])), DiscreteMRF)
-    assert isinstance(make(np.array([True, False])), NNMRFDensity)
-    assert make(np.array([True])).random_state == 3
+    assert isinstance(make(["categorical", "boolean"]), DiscreteMRF)
+    assert isinstance(make(["categorical", "integer"]), NNMRFDensity)
+    assert make(["ordinal"]).random_state == 3
     assert (
         clone(NETS).random_state == MRFImputer(NETS, random_state=3).fit(X).estimator_.random_state
     )
@@ -260,8 +264,8 @@ def test_unseen_categories(seed):
         ({"add_indicator": 1}, "add_indicator must be True or False"),
         ({"keep_empty_features": "no"}, "keep_empty_features must be True or False"),
         (
-            {"column_types": "categorical"},
-            'column_types must be "auto", a dict, or a list',
+            {"column_types": "category"},
+            'column_types must be "auto", a type, a dict, or a list',
         ),
         ({"column_types": ["continuous"]}, "one type for each of the 4 columns"),
         ({"column_types": {9: "continuous"}}, "column_types has 9, which is not a column"),

@@ -267,7 +267,7 @@ def test_memory_is_checked_before_densities_are_learned(monkeypatch, seed):
     table = pd.DataFrame(X, columns=["a", "b"]).assign(c=np.resize(list("pqrs"), len(X)))
     message = rf"Learning {2 * (1 + 3 * (4 * 3 + 3 + 3 + 1 + 1) + 3 * (8 * 3 + 3 + 3 + 1 + 1))} "
     with pytest.raises(ValueError, match=message):
-        ensemble(max_bytes=40_000, categorical_features=["c"]).fit(table, y)
+        ensemble(max_bytes=40_000, column_types={"c": "categorical"}).fit(table, y)
 
 
 @pytest.mark.parametrize("kind", MEMBER_KINDS)

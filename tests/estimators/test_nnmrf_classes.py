@@ -170,7 +170,7 @@ def test_samples_of_classes(seed):
     assert_array_equal(rows, model.sample(30, y=wanted, random_state=seed))
     assert model.sample().shape == (1, 2)
     mixed = pd.DataFrame({"x": X[:, 0], "kind": np.resize(KINDS, 90)})
-    model = classes(categorical_features=["kind"]).fit(mixed, np.resize([0, 1], 90))
+    model = classes(column_types={"kind": "categorical"}).fit(mixed, np.resize([0, 1], 90))
     rows = model.sample(20, random_state=seed)
     assert set(rows["kind"]) <= set(KINDS)
     assert np.isfinite(rows["x"]).all()

@@ -26,6 +26,14 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 from skmrf import NNMRFDensity
+from skmrf.metrics import classifier_two_sample_test
+from skmrf.variational.expectation_maximization import (
+    Prior,
+    Rows,
+    fit_mixture,
+    joint_log_densities,
+    start_mixture,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -250,7 +258,7 @@ def test_missing_categories_while_fitting(seed):
     X = codes.astype(object)
     X[:, 1] = KINDS[codes[:, 1].astype(int)]
     X[rng.random(X.shape) < 0.2] = None
-    model = small(categorical_features=[1]).fit(X)
+    model = small(column_types={1: "categorical"}).fit(X)
     assert model.categories_[0].tolist() == KINDS.tolist()
     assert np.isfinite(model.score_samples(X)).all()
 
@@ -311,3 +319,143 @@ def test_samples_given_mixed_columns(density, seed):
         deviation = np.sqrt(p @ (axis - mean) ** 2)
         X = model.sample(n, given={1: k}, random_state=seed)[:, 0]
         assert abs(X.mean() - mean) < (5 / np.sqrt(n) + 0.02) * deviation
+
+
+# Gaussian potentials -----------------------------------------------------------------------
+
+
+def households(n, seed, missing=0.0):
+    """Return a frame with all types of columns, which depend on a hidden class."""
+    rng = np.random.default_rng(seed)
+    k = rng.integers(2, size=n)
+    frame = pd.DataFrame(
+        {
+            "income": np.exp(rng.normal(k, 0.5)),
+            "savings": np.where(rng.random(n) < 0.3 + 0.4 * k, 0.0, rng.exponential(2.0, n)),
+            "people": rng.poisson(2 + 3 * k, n),
+            "owner": rng.random(n) < 0.2 + 0.6 * k,
+            "region": pd.Categorical(np.array(["east", "west"])[(k + (rng.random(n) < 0.1)) % 2]),
+        }
+    )
+    if missing:
+        frame = frame.astype({"owner": object, "people": "Int64"})
+        frame = frame.mask(rng.random(frame.shape) < missing)
+    return frame
+
+
+def test_gaussian_density_of_mixed_columns(seed):
+    model = NNMRFDensity(random_state=seed).fit(households(300, seed))
+    kinds = ["non-negative", "non-negative", "integer", "boolean", "categorical"]
+    assert model.column_types_ == kinds
+    rows = model.sample(400, random_state=seed)
+    assert rows.dtypes.equals(households(10, seed).dtypes)
+    assert (rows[["income", "savings", "people"]] >= 0).all(axis=None)
+    share = (rows["savings"] == 0).mean()
+    expected = (households(5000, seed + 99)["savings"] == 0).mean()
+    assert share == pytest.approx(expected, abs=0.12)
+    assert model.log_partition_ == 0
+    assert np.isfinite(model.score_samples(households(50, seed + 1, missing=0.3))).all()
+    test = households(300, seed + 1)
+    shuffled = test.assign(people=np.random.default_rng(seed).permutation(test["people"]))
+    assert model.score(test) > model.score(shuffled) + 0.1
+
+
+@pytest.mark.parametrize("kind", ["non-negative", "bounded", "continuous"])
+def test_gaussian_density_integrates_to_one(kind, seed):
+    """The density of the continuous part and the point masses sum to one."""
+    rng = np.random.default_rng(seed)
+    x = np.where(rng.random(300) < 0.25, 0.0, rng.beta(2, 4, 300))
+    x = x - 0.5 if kind == "continuous" else x
+    y = rng.integers(2, size=300)
+    model = NNMRFDensity(random_state=seed, n_components=2, column_types=[kind, "categorical"])
+    model.fit(np.stack([x, y], axis=1))
+    spike, low = x.min(), -40.0 if kind == "continuous" else 0.0
+    high = 1.0 if kind == "bounded" else 40.0
+    transform = model._columns.transforms[0]
+    assert transform.spikes.tolist() == [spike]
+    ends = transform.forward(np.array([low + 1e-9, high - 1e-9]))
+    grid = transform.inverse(np.linspace(*ends, 20_001))
+    total = 0.0
+    for state in (0, 1):
+        p = np.exp(model.score_samples(np.stack([grid, np.full(len(grid), state)], axis=1)))
+        total += np.trapezoid(p, grid)
+        mass = np.exp(model.score_samples([[spike, state]])[0]) * transform.unit
+        total += mass
+    assert total == pytest.approx(1.0, abs=5e-3)
+    both_states = [[0.3, 0], [0.3, 1]]
+    joint = np.logaddexp.reduce(model.score_samples(both_states))
+    assert joint == pytest.approx(model.score_samples([[0.3, np.nan]])[0])
+
+
+def test_conditionals_of_gaussian_density(seed):
+    """Quantiles agree with draws given the same entries, and cover new rows as promised."""
+    model = NNMRFDensity(random_state=seed).fit(households(400, seed))
+    test = households(300, seed + 50)
+    hidden = test.assign(income=np.nan)
+    low, middle, high = model.marginals(hidden)[0].T
+    inside = ((low <= test["income"]) & (test["income"] <= high)).mean()
+    assert 0.82 < inside < 0.97
+    assert_allclose(model.predict(hidden)["income"], middle, rtol=1e-5)
+    given = {"people": 5, "owner": True}
+    draws = model.sample(2000, given=given, random_state=seed)
+    row = test.iloc[:1].astype(object)
+    row[["income", "savings", "region"]] = None
+    row["people"], row["owner"] = 5, True
+    found = model.marginals(row, quantiles=[0.1, 0.5, 0.9])
+    for level, value in zip([0.1, 0.5, 0.9], found[0][0], strict=True):
+        assert (draws["income"] <= value).mean() == pytest.approx(level, abs=0.05)
+    share = (draws["region"] == "west").mean()
+    assert share == pytest.approx(found[4][0, 1], abs=0.05)
+    with pytest.raises(ValueError, match="quantiles must be a list of probabilities"):
+        model.marginals(row, quantiles=[0.0])
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_expectation_maximisation_never_decreases(missing, seed):
+    """The likelihood of rows with missing entries increases in each iteration."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(120, 3)), rng.integers(3, size=120)])
+    X[rng.random(X.shape) < missing] = np.nan
+    rows = Rows(X, np.array([0, 0, 0, 3]), np.ones(120), np.zeros(3))
+    prior = Prior(0.0, 0.0, 0.0)
+    start = start_mixture(rows, 2, prior, rng)
+    mixture, scores = fit_mixture(rows, start, prior, 15, -np.inf)
+    assert (np.diff(scores) > -1e-3).all()
+    logs = joint_log_densities(mixture, rows)[0]
+    assert_allclose(np.logaddexp.reduce(logs), mixture.log_density(X))
+
+
+BAD_TABLES = {
+    "missing": (lambda X: X * [1, np.nan, 1], "Column 1 has no observed entry; drop it"),
+    "infinite": (lambda X: np.where(X > 2, np.inf, X), "Column 0 holds infinity"),
+    "outlier": (lambda X: np.r_[X, [[0, 1e30, 0]]], None),
+    "constant": (lambda X: X * [1, 0, 1] + 5.5, None),
+    "one row": (lambda X: X[:1], None),
+    "names": (lambda X: pd.DataFrame({"a": X[:, 0].astype(str) + "x", "b": X[:, 1]}), None),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_bad_tables_of_gaussian_density(name):
+    make, message = BAD_TABLES[name]
+    X = make(np.where(np.arange(180).reshape(60, 3) == 0, 3.0, line(60, 0, 3)))
+    model = NNMRFDensity(random_state=0)
+    if message:
+        with pytest.raises(ValueError, match=message):
+            model.fit(X)
+        assert not hasattr(model, "n_features_in_")
+    else:
+        assert np.isfinite(model.fit(X).score_samples(X)).all()
+        assert model.sample(3, random_state=0).shape == (3, X.shape[1])
+
+
+def test_two_sample_test(seed):
+    rows = households(150, seed, missing=0.1)
+    same = classifier_two_sample_test(rows, households(150, seed + 7, 0.1), random_state=seed)
+    other = rows.assign(income=rows["income"] + 2.0)
+    different = classifier_two_sample_test(rows, other, random_state=seed)
+    assert 0.35 < same.auc < 0.65
+    assert same.lower < same.auc < same.upper
+    assert different.lower > 0.6
+    with pytest.raises(ValueError, match="X and Y must have the same columns"):
+        classifier_two_sample_test(rows, rows.drop(columns="income"))

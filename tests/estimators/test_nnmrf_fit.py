@@ -74,8 +74,8 @@ def test_rows_of_weight_zero_are_ignored_by_classes(seed):
     table[60:, 0] += 100.0
     table[70:, 1], table[60:, 2] = 9, np.nan
     y[75:] = "c"
-    left = classes(categorical_features=[1]).fit(table, y, sample_weight=weights)
-    right = classes(categorical_features=[1])
+    left = classes(column_types={1: "categorical"}).fit(table, y, sample_weight=weights)
+    right = classes(column_types={1: "categorical"})
     right.fit(table[:60], y[:60], sample_weight=np.ones(60))
     assert left.classes_.tolist() == ["a", "b"]
     assert left.categories_[0].tolist() == [0, 1, 2]
@@ -149,7 +149,7 @@ def test_the_learner_of_the_paper(graph, density, seed):
     learner = Variational(
         3, negative="quadrature", entropy="bethe", covariance="diag", n_points=5, warmup=1
     )
-    model = small(graph, learner, density=density, base=0.01, categorical_features=[3])
+    model = small(graph, learner, density=density, base=0.01, column_types={3: "categorical"})
     model.fit(X)
     assert "log_partition_bound" in model.history_
     assert np.isfinite(model.score_samples(X)).all()
@@ -169,7 +169,9 @@ def test_mixture_as_the_negative_phase(seed):
     X, T = X[:1000], X[1000:]
     gaussian = multivariate_normal(X.mean(axis=0), np.cov(X.T)).logpdf(T).mean()
     learner = Variational(negative="quadrature")
-    model = NNMRFDensity(learner=learner, density="mrf", random_state=seed).fit(X)
+    model = NNMRFDensity(
+        learner=learner, potentials="network", density="mrf", random_state=seed
+    ).fit(X)
     assert model.score(T) > gaussian + 0.3
 
 
@@ -252,7 +254,7 @@ def test_warm_start(seed):
         {"base": 0.5},
         {"shrinkage": 0.3},
         {"prior_covariance": np.eye(2)},
-        {"categorical_features": [0]},
+        {"column_types": {0: "categorical"}},
     ],
     ids=str,
 )
@@ -283,7 +285,7 @@ DEGENERATE = {
     "constant": (lambda X: np.column_stack([X, np.full(len(X), 7.0)]), "Column 2 is constant"),
     "two values": (
         lambda X: np.column_stack([X, np.resize([3, 8], len(X))]),
-        "Column 2 has only two values.*To avoid this, add it to categorical_features",
+        "Column 2 has only two values.*To avoid this, give it the type",
     ),
     "all equal": (lambda X: np.repeat(X[:1], 30, axis=0), "Columns 0, 1 are constant"),
     "one feature": (lambda X: X[:, :1], None),

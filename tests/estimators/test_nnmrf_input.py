@@ -26,7 +26,7 @@ def with_entry(column, row, value):
     return table
 
 
-TEXT = "Column 'b' holds 'tall', which is not a number; add the column to categorical_features"
+TEXT = "Column 'b' holds 'tall', which is not a number; if its values are categories"
 BAD_DATA = [
     (with_entry("b", 3, np.inf), ValueError, "Column 'b' holds infinity; use nan"),
     (with_entry("b", 3, -np.inf), ValueError, "Column 'b' holds infinity; use nan"),
@@ -104,18 +104,22 @@ BAD_PARAMETERS = [
     ({"early_stopping": "yes"}, "early_stopping must be .*; got 'yes'"),
     ({"early_stopping": 1}, "early_stopping must be .*; got 1"),
     ({"optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic objective'),
-    ({"categorical_features": "all"}, 'categorical_features must be "from_dtype", None, or a lis'),
-    ({"categorical_features": 3}, 'categorical_features must be "from_dtype", None, or a list'),
+    ({"column_types": "all"}, 'column_types must be "auto", a type, a dict, or a list with one'),
+    ({"column_types": 3}, 'column_types must be "auto", a type, a dict, or a list with one type'),
+    ({"column_types": {"a": "colour"}}, "column_types gives column 'a' the type 'colour'; a type"),
     (
-        {"categorical_features": ["z"]},
+        {"column_types": {"z": "categorical"}},
         r"has 'z', which is not a column; the columns are \['a', 'b', 'c'\]",
     ),
     (
-        {"categorical_features": [3]},
-        "categorical_features has 3, which is not a column; the columns are",
+        {"column_types": {3: "categorical"}},
+        "column_types has 3, which is not a column; the columns are",
     ),
-    ({"categorical_features": [True]}, "has 1 booleans, but X has 3 columns"),
-    ({"categorical_features": ["b"]}, "Column 'b' holds real numbers such as .*KBinsDiscretizer"),
+    ({"column_types": ["categorical"]}, "one type for each of the 3 columns"),
+    (
+        {"column_types": {"b": "categorical"}},
+        "Column 'b' holds real numbers such as .*KBinsDiscretizer",
+    ),
     ({"max_bytes": 100}, "bytes, more than max_bytes=100. Use a sparser graph"),
 ]
 
@@ -269,7 +273,7 @@ def test_failed_fits_keep_the_previous_model():
 
 @both
 def test_bad_queries(density):
-    model = small(density=density, categorical_features=["d"])
+    model = small(density=density, column_types={"d": "categorical"})
     table = NAMED.assign(d=np.resize(["u", "v"], 30))
     model.fit(table)
     for wrong, message in (
@@ -331,7 +335,11 @@ def bits(n, seed):
 @both
 def test_tables_of_categorical_columns_only(density, seed):
     X = bits(150, seed)
-    model = small(density=density, categorical_features=[0, 1, 2], max_iter=150).fit(X)
+    model = small(
+        density=density,
+        column_types={0: "categorical", 1: "categorical", 2: "categorical"},
+        max_iter=150,
+    ).fit(X)
     every = np.array(np.unravel_index(np.arange(8), (2, 2, 2))).T
     p = np.exp(model.score_samples(every))
     assert p.sum() == pytest.approx(1.0, abs=1e-6)
@@ -349,7 +357,7 @@ def test_tables_of_categorical_columns_only(density, seed):
     assert model.score_samples(some)[0] == pytest.approx(expected, abs=atol)
 
 
-def test_frames_and_forms_of_categorical_features(seed):
+def test_frames_and_forms_of_column_types(seed):
     """All forms of the input give the same fit."""
     codes = plants(60, seed)
     words = KINDS[codes[:, 1].astype(int)]
@@ -364,24 +372,23 @@ def test_frames_and_forms_of_categorical_features(seed):
     assert model.categories_[0].tolist() == KINDS.tolist()
     assert model.feature_names_in_.tolist() == ["height", "kind"]
     for table, named in (
-        (polars.with_columns(pl.col("kind").cast(pl.Categorical)), "from_dtype"),
-        (polars.with_columns(pl.col("kind").cast(pl.Enum(KINDS.tolist()))), "from_dtype"),
-        (polars, ["kind"]),
-        (pd.DataFrame(columns), ["kind"]),
-        (pandas, [1]),
-        (pandas, [False, True]),
-        (plain, [1]),
-        (plain, [-1]),
-        (pandas, np.array(["kind"])),
-        (plain, np.array([False, True])),
-        (plain.tolist(), [1]),
-        (codes, [1]),
+        (polars.with_columns(pl.col("kind").cast(pl.Categorical)), "auto"),
+        (polars.with_columns(pl.col("kind").cast(pl.Enum(KINDS.tolist()))), "auto"),
+        (polars, {"kind": "categorical"}),
+        (pd.DataFrame(columns), "auto"),
+        (pandas, {1: "categorical"}),
+        (pandas, ["continuous", "ordinal"]),
+        (plain, {1: "categorical"}),
+        (plain, {-1: "categorical", 0: "auto"}),
+        (pandas, np.array(["continuous", "categorical"])),
+        (plain.tolist(), {1: "categorical"}),
+        (codes, "auto"),
     ):
-        other = small(categorical_features=named).fit(table)
+        other = small(column_types=named).fit(table)
         assert_array_equal(other.score_samples(table), expected)
     y = np.resize([0, 1], 60)
     expected = classes().fit(pandas, y).predict_proba(pandas)
-    found = classes(categorical_features=["kind"]).fit(polars, y).predict_proba(polars)
+    found = classes(column_types={"kind": "categorical"}).fit(polars, y).predict_proba(polars)
     assert_array_equal(found, expected)
 
 
@@ -408,13 +415,15 @@ def test_declared_categories(seed):
         assert model.score_samples(other).mean() < model.score_samples(table).mean()
         assert_allclose(parts.predict_proba(other).sum(axis=1), 1.0)
     plain = pd.DataFrame(columns)
-    given = {"categorical_features": ["kind"], "categories": [[*KINDS.tolist(), "never"]]}
+    given = {"column_types": {"kind": "categorical"}, "categories": [[*KINDS.tolist(), "never"]]}
     parts = classes(**given).fit(plain, y)
     assert_array_equal(parts.predict_proba(plain), classes().fit(table, y).predict_proba(table))
     with pytest.raises(
         ValueError, match=r"not seen in fit.*Give all categories in categories= before"
     ):
-        classes(categorical_features=["kind"]).fit(plain, y).predict(plain.assign(kind="never"))
+        classes(column_types={"kind": "categorical"}).fit(plain, y).predict(
+            plain.assign(kind="never")
+        )
     empty = table.with_columns(pl.lit(None).cast(table["kind"].dtype).alias("kind"))
     assert np.isfinite(small().fit(empty).score_samples(table)).all()
     assert_allclose(classes().fit(empty, y).predict_proba(table).sum(axis=1), 1.0)
@@ -425,7 +434,7 @@ def test_declared_categories(seed):
 def test_datetime_categories(seed):
     days = pd.to_datetime(["2026-01-01", "2026-01-02"]).to_numpy().astype("datetime64[ns]")
     plain = pd.DataFrame({"x": ring(40, seed)[:, 0], "day": np.resize(days, 40)})
-    named = {"categorical_features": ["day"]}
+    named = {"column_types": {"day": "categorical"}}
     for table, given in ((plain, named), (plain.astype({"day": "category"}), {})):
         model = small(**given).fit(table)
         assert set(model.sample(30, random_state=seed)["day"].to_numpy()) == set(days)
@@ -438,7 +447,7 @@ def test_datetime_categories(seed):
 def test_draws_are_in_the_categories_of_the_user(density, seed):
     codes = plants(60, seed)
     table = pd.DataFrame({"height": codes[:, 0], "kind": KINDS[codes[:, 1].astype(int)]})
-    model = small(density=density, categorical_features=["kind"]).fit(table)
+    model = small(density=density, column_types={"kind": "categorical"}).fit(table)
     X = model.sample(30, random_state=0)
     assert X.dtypes.equals(table.dtypes)
     assert set(X["kind"]) <= set(KINDS)
@@ -453,7 +462,7 @@ def test_draws_are_in_the_categories_of_the_user(density, seed):
     assert X.dtype == object
     assert set(X[:, 1]) <= set(KINDS)
     assert all(isinstance(v, float) for v in X[:, 0])
-    numeric = small(density=density, categorical_features=[1]).fit(codes * [1, 5])
+    numeric = small(density=density, column_types={1: "categorical"}).fit(codes * [1, 5])
     X = numeric.sample(30, random_state=0)
     assert X.dtype == float
     assert set(X[:, 1]) <= {0.0, 5.0, 10.0}
@@ -461,7 +470,7 @@ def test_draws_are_in_the_categories_of_the_user(density, seed):
 
 def test_given_categories(seed):
     codes = plants(60, seed)
-    model = small(categorical_features=[1], categories=[[2, 0, 1, 7]]).fit(codes)
+    model = small(column_types={1: "categorical"}, categories=[[2, 0, 1, 7]]).fit(codes)
     assert model.categories_[0].tolist() == [2, 0, 1, 7]
     assert np.isfinite(model.score_samples([[0.0, 7.0]])).all()
     with pytest.raises(ValueError, match="Column 1 has the category 3"):
@@ -490,7 +499,9 @@ def test_types_of_frames(kind, seed):
     table = frames(seed)[kind]
     model = small().fit(table)
     assert np.isfinite(model.score_samples(table)).all()
-    assert len(model.categories_) == (kind not in ("whole numbers", "floats", "polars"))
+    assert len(model.categories_) == sum(
+        t in ("categorical", "ordinal") for t in model.column_types_
+    )
     assert model.sample(3, random_state=0).shape == (3, 2)
     y = np.resize([0, 1], 30)
     assert_allclose(classes().fit(table, y).predict_proba(table).sum(axis=1), 1.0)

@@ -76,7 +76,10 @@ CASES = {
         for n in accepted_learners(CRBMStructuredPredictor)
     },
     **{
-        f"NNMRFDensity {n}": (NNMRFDensity(learner=n, warm_start=True, **SMALL), NUMBERS[:, :2])
+        f"NNMRFDensity {n}": (
+            NNMRFDensity(learner=n, potentials="network", warm_start=True, **SMALL),
+            NUMBERS[:, :2],
+        )
         for n in accepted_learners(NNMRFDensity)
     },
     **{
@@ -104,7 +107,10 @@ CASES = {
     "structure of words": (MRFStructureLearner(max_iter=5, random_state=0), WORDS[5:]),
     "bootstraps": (MRFStructureLearner("exact", n_bootstraps=2, random_state=0), BITS),
     "DiscreteMRF structure": (DiscreteMRF(MRFStructureLearner("exact"), "exact", **WEAK), BITS),
-    "mixed numbers": (NNMRFDensity(categorical_features=[1], **SMALL), BOTH[:, 2:]),
+    "mixed numbers": (
+        NNMRFDensity(potentials="network", column_types={1: "categorical"}, **SMALL),
+        BOTH[:, 2:],
+    ),
     "NNMRFClassifier": (NNMRFClassifier(**SMALL), NUMBERS, WORDS[:, 1].astype(str)),
     "NNMRFClassifier bayes": (NNMRFClassifier(rule="bayes", **SMALL), NUMBERS, BITS[:, 0]),
     "pipeline": (make_pipeline(FunctionTransformer(np.abs), RBM(3, "cd", **WEAK)), BITS),

@@ -40,7 +40,7 @@ def models():
         "structure": MRFStructureLearner(
             search=RemovalWhileLearning(0.3, 30), max_iter=60, random_state=0
         ).fit(pd.DataFrame(X, columns=NAMES)),
-        "density": NNMRFDensity(learner="grid", max_iter=2, random_state=0).fit(
-            np.random.default_rng(0).normal(size=(50, 2))
-        ),
+        "density": NNMRFDensity(
+            learner="grid", potentials="network", max_iter=2, random_state=0
+        ).fit(np.random.default_rng(0).normal(size=(50, 2))),
     }

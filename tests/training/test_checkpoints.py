@@ -59,7 +59,9 @@ FITS = [
         (X[:, :3], X[:, 3:]),
     ),
     (
-        NNMRFDensity(learner="grid", optimizer="lbfgs", max_iter=6, random_state=0),
+        NNMRFDensity(
+            potentials="network", learner="grid", optimizer="lbfgs", max_iter=6, random_state=0
+        ),
         (NUMBERS[:, :1],),
     ),
     (table_model(), (HOLES,)),
@@ -73,7 +75,7 @@ FITS = [
     (RBM(3, "pcd", alpha=0.01, **SMALL), (sp.csr_array(X),)),
     (CRBMStructuredPredictor(3, **SMALL), (X[:, :3], X[:, 3:])),
     (CRBMStructuredPredictor(3, "mssvm", early_stopping=True, **SMALL), (X[:, :3], X[:, 3:])),
-    (NNMRFDensity(**SMALL), (NUMBERS,)),
+    (NNMRFDensity(potentials="network", **SMALL), (NUMBERS,)),
 ]
 
 

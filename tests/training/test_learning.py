@@ -536,7 +536,7 @@ VERBOSE = {
     "BoltzmannMachine": (BoltzmannMachine("pcd", **QUICK), "epoch 2 of at most 3, at most "),
     "RBM": (RBM(2, **QUICK), "epoch 2 of at most 3, at most "),
     "CRBMStructuredPredictor": (CRBMStructuredPredictor(2, "lr", **QUICK), "epoch 2 of at most 3"),
-    "NNMRFDensity": (NNMRFDensity(**QUICK), "epoch 2 of at most 3, at most "),
+    "NNMRFDensity": (NNMRFDensity(potentials="network", **QUICK), "epoch 2 of at most 3, at most "),
     "NNMRFClassifier": (NNMRFClassifier(rule="bayes", **QUICK), "part 2 of at most 2"),
     "MRFStructureLearner": (MRFStructureLearner("exact", **QUICK), "epoch 2, 0 s"),
 }

@@ -202,7 +202,7 @@ CASES = {
     "boltzmann": (BoltzmannMachine(states=(0, 1), **FEW), (X,)),
     "rbm": (RBM(3, **FEW), (X,)),
     "crbm": (CRBMStructuredPredictor(3, **FEW), (X[:, :2], X[:, 2:])),
-    "density": (NNMRFDensity(**SMALL), (NUMBERS,)),
+    "density": (NNMRFDensity(potentials="network", **SMALL), (NUMBERS,)),
     "structure": (MRFStructureLearner("exact", n_bootstraps=8, random_state=0), (X,)),
     "with_structure": (DiscreteMRF(MRFStructureLearner("exact"), **TABLES), (X,)),
     "classifier": (NNMRFClassifier(max_iter=2, **SMALL), (NUMBERS, LABELS)),

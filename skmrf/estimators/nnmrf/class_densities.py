@@ -33,7 +33,8 @@ def density_parameters(graph, table):
     columns = table.columns
     rows = table.rows[:, columns.continuous]
     parameters = {
-        "categorical_features": columns.discrete.tolist() or None,
+        "potentials": "network",
+        "column_types": np.where(columns.n_states, "categorical", "continuous").tolist(),
         "categories": [np.arange(float(len(c))) for c in columns.categories],
     }
     if not isinstance(graph, str):

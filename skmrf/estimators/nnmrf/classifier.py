@@ -103,10 +103,14 @@ class NNMRFClassifier(DensityClassifier):
         learned model and is normalised exactly. "mrf" is the learned model itself, with an estimate
         of log Z. It can be changed after fit with ``set_params``. During fit, it is the
         distribution whose score on held-out rows early stopping uses.
-    categorical_features : "from_dtype", None or array-like, default="from_dtype"
-        Categorical columns. "from_dtype" selects the columns of a frame that have a categorical
-        data type. None selects no column. An array-like has the names or indices of the columns, or
-        is a boolean mask.
+    column_types : "auto", str, list of str, or dict, default="auto"
+        Types of the columns: "continuous", "non-negative", "bounded", "integer", "ordinal",
+        "categorical" or "boolean". "auto" detects the types. Booleans, text and categorical data
+        types have categories. Whole numbers of an array are categorical if there are at most 20
+        distinct values, otherwise integers. In frames, they are integers unless there are at most
+        two distinct values. A str is the type of all columns, and a list has one type for each
+        column. A dict has the types of some columns, by name or index; the other columns are
+        detected.
     categories : "auto" or list of lists, default="auto"
         Categories of each categorical column. "auto" uses the categories that the data type of a
         frame's column declares, otherwise those seen during fit.
@@ -188,6 +192,8 @@ class NNMRFClassifier(DensityClassifier):
         its ``weights`` are their weights. Kinds of models with a weight below 0.01 are left out. It
         is None with ``rule="bayes"``, and if Ctrl-C stopped the fit before the first model was
         learned. Rows are then classified by Bayes' rule.
+    column_types_ : list of str
+        Type of each column.
     categories_ : list of ndarray
         Categories of each categorical column.
     n_iter_ : int
@@ -233,7 +239,7 @@ class NNMRFClassifier(DensityClassifier):
         edge_layers=(8, 8),
         base="gaussian",
         density="mixture",
-        categorical_features="from_dtype",
+        column_types="auto",
         categories="auto",
         rule="conditional",
         priors=None,
@@ -259,7 +265,7 @@ class NNMRFClassifier(DensityClassifier):
         self.edge_layers = edge_layers
         self.base = base
         self.density = density
-        self.categorical_features = categorical_features
+        self.column_types = column_types
         self.categories = categories
         self.rule = rule
         self.priors = priors
@@ -300,9 +306,9 @@ class NNMRFClassifier(DensityClassifier):
         Raises
         ------
         ValueError
-            If ``X`` has infinite values, text in a column that ``categorical_features`` does not
-            select, or a column without observed entries, if ``priors`` are not probabilities of the
-            classes, or if the networks need more than ``max_bytes``.
+            If ``X`` has infinite values, text in a column whose type is not "categorical", or a
+            column without observed entries, if ``priors`` are not probabilities of the classes, or
+            if the networks need more than ``max_bytes``.
         """
         with unchanged_on_error(self):
             self._check_rule()
@@ -328,6 +334,7 @@ class NNMRFClassifier(DensityClassifier):
                 "densities_": densities,
                 "ensemble_": ensemble,
                 "categories_": table.columns.categories,
+                "column_types_": table.columns.types,
                 "n_iter_": max(density.n_iter_ for density in densities),
                 "_columns": table.columns,
                 "_shares": table.shares,
@@ -346,7 +353,7 @@ class NNMRFClassifier(DensityClassifier):
         if weights is not None:
             is_used, weights = weights > 0, weights / weights.max()
             rows, y, weights = [c[is_used] for c in rows], y[is_used], weights[is_used]
-        given = self.categorical_features, self.categories
+        given = self.column_types, self.categories
         columns = learn_columns(X, rows, column_names(self), *given, weights)
         codes = columns.encode(rows)
         classes, labels = np.unique(y, return_inverse=True)

@@ -1,7 +1,7 @@
 """Neural-network Markov random field: a density of continuous and categorical columns."""
 
-from sklearn.base import clone
 from sklearn.callback import with_callbacks
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._data.frames import column_names, read_columns
@@ -11,42 +11,60 @@ from ..._utils.rows import Batch
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
 from ...likelihood.neural import neural_log_partition
-from ...training import AdaptiveRate
 from .._base import unchanged_on_error
-from .._density import EnergyEstimator
 from .._rows import hold_out, weighted_rows
 from .._session import FitSession
 from .._training import TrainingParameters
-from .initial_energy import check_layers, check_same_model, fixed_parameters, initial_energy
-from .scores import held_out_score, impute_rows, observed_log_potential
+from .gaussian_potentials import EXACT, TableDensity, fit_gaussians, impute_gaussians, log_densities
+from .initial_energy import (
+    MAX_BASE,
+    MIN_ROWS_FOR_HOLD_OUT,
+    check_layers,
+    check_same_model,
+    defensive_mixture,
+    fixed_parameters,
+    initial_energy,
+    network_settings,
+)
+from .scores import impute_rows, observed_log_potential
 
-MIN_ROWS_FOR_HOLD_OUT = 500  # with early_stopping="auto"
-PRIOR_PRECISION = 1.0  # of the normal prior of the weights
-BASE_WEIGHT = 0.05  # of the base in mixture_, whose other components have lighter tails
-FIRST_RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
-WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
-# It ends training after 500 updates.
-RATE_WITHOUT_HELD_OUT = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)
-RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
-MIN_PATIENCE = 300  # updates without a better score
-MAX_UPDATES = 3000
-MAX_BASE = 1e6  # a larger one makes networks vanish in the rounding of the base
+POTENTIALS = "gaussian", "network"
+NETWORK_ATTRIBUTES = "energy_", "_fixed_parameters", "_ladder", "_chains", "_loop_state"
 
 
-class NNMRFDensity(EnergyEstimator):
-    r"""Neural-network Markov random field: a density of continuous and categorical columns.
+def _has_networks(model):
+    return model.potentials == "network"
 
-    The model is a Markov random field whose potentials are small neural networks:
+
+class NNMRFDensity(TableDensity):
+    r"""Markov random field: a density of numeric and categorical columns.
+
+    With ``potentials="gaussian"``, the default, a hidden class variable :math:`k` joins all
+    columns. Given the class, transformed numbers are jointly Gaussian, and categories are
+    independent:
+
+    .. math:: p(x) = \sum_k \alpha_k \, N(z; \mu_k, C_k) \prod_j \pi_{kj}(s_j)
+        \prod_{i} |z_i'(x_i)|
+
+    Each numeric column has a monotone transform :math:`z_i`, learned from the data, with
+    logarithmic tails, or with a support that ends at the bounds of the column. A value that
+    repeats much more often than others, such as 0, has a point mass. Its state is a category
+    :math:`s_j`, and a row with such a value has no :math:`z_i` in the Gaussian. The density is with
+    respect to the counting measure for categories, and with respect to Lebesgue measure for numbers
+    without a point mass. For a point mass, it is the probability divided by the unit of rounding of
+    the column, or by 1 if the column is not rounded. Rounded columns and integers have the density
+    of the number before rounding, and draws are rounded.
+
+    With ``potentials="network"``, the potentials are small neural networks:
 
     .. math:: p(x) = \frac{1}{Z} \exp\Big(\sum_i s_i \tanh n_i(x_i)
         + \sum_{ij} s_{ij} \tanh n_{ij}(x_i, x_j) - \tfrac{1}{2} (x - m)^\top P (x - m)\Big)
 
     Each column has a network :math:`n_i` with scale :math:`s_i`. Each edge of a graph of the
     columns has a network :math:`n_{ij}` with scale :math:`s_{ij}`. The quadratic term, of the
-    continuous columns only, is fixed before training. The networks are learned by maximum
-    likelihood. Markov chains, guided by a mixture distribution, estimate the expectations under the
-    model. Continuous columns are standardised internally. Densities are in the units of the
-    columns.
+    numeric columns only, is fixed before training. The networks are learned by maximum likelihood.
+    Markov chains, guided by a mixture distribution, estimate the expectations under the model.
+    Numeric columns are standardised. Densities are in the units of the columns.
 
     Parameters
     ----------
@@ -64,6 +82,14 @@ class NNMRFDensity(EnergyEstimator):
         :class:`~skmrf.learners.Variational`. "grid" is :class:`~skmrf.learners.Grid`, the exact
         gradient for at most three continuous columns. An instance of these classes has its own
         parameters.
+    potentials : {"gaussian", "network"}, default="gaussian"
+        Potentials of the model. "gaussian" are Gaussians and tables of probabilities for each class
+        of a hidden variable, learned by expectation-maximisation. It uses only the parameters
+        ``n_components``, ``column_types``, ``categories`` and ``random_state``. "network" are
+        neural networks. It uses all parameters but ``n_components``.
+    n_components : "auto" or int, default="auto"
+        Number of classes of the hidden variable. "auto" selects it by held-out rows. The fitted
+        model is the average of two such mixtures.
     node_layers : tuple of int, default=(8, 8)
         Number of hidden units (SELU) of each layer in the network of a column.
     edge_layers : tuple of int, default=(8, 8)
@@ -86,10 +112,14 @@ class NNMRFDensity(EnergyEstimator):
         learned model and is normalised exactly. "mrf" is the learned model itself, with an estimate
         of log Z (``log_partition_``). It can be changed after fit with ``set_params``. During fit,
         it is the distribution whose score on held-out rows early stopping uses.
-    categorical_features : "from_dtype", None or array-like, default="from_dtype"
-        Categorical columns. "from_dtype" selects the columns of a frame that have a categorical
-        data type. None selects no column. An array-like has the names or indices of the columns, or
-        is a boolean mask.
+    column_types : "auto", str, list of str, or dict, default="auto"
+        Types of the columns: "continuous", "non-negative", "bounded", "integer", "ordinal",
+        "categorical" or "boolean". "auto" detects the types. Booleans, text and categorical data
+        types have categories. Whole numbers of an array are categorical if there are at most 20
+        distinct values, otherwise integers. In frames, they are integers unless there are at most
+        two distinct values. A str is the type of all columns, and a list has one type for each
+        column. A dict has the types of some columns, by name or index; the other columns are
+        detected.
     categories : "auto" or list of lists, default="auto"
         Categories of each categorical column. "auto" uses the categories that the data type of a
         frame's column declares, otherwise those seen during fit.
@@ -152,13 +182,16 @@ class NNMRFDensity(EnergyEstimator):
     Attributes
     ----------
     energy_ : NeuralEnergy
-        Fitted model of standardised continuous columns and of state codes. The state code of a
-        category is its position in ``categories_``.
+        Fitted model with ``potentials="network"``, of standardised numbers and of state codes. The
+        state code of a category is its position in ``categories_``.
     mixture_ : Mixture
-        Mixture distribution that approximates the model. The Gaussian of the quadratic term is one
-        of its components, with weight 0.05, because its tails are those of the model.
+        Model with ``potentials="gaussian"``: a mixture of transformed numbers and state codes. With
+        ``potentials="network"``, a mixture that approximates the model. The Gaussian of the
+        quadratic term is one of its components, with weight 0.05.
     edges_ : ndarray of shape (n_edges, 2)
         Pairs of column indices that share a network, the lower index first.
+    column_types_ : list of str
+        Type of each column.
     categories_ : list of ndarray
         Categories of each categorical column, in the order of the state codes.
     history_ : dict of lists
@@ -203,7 +236,7 @@ class NNMRFDensity(EnergyEstimator):
     >>> rng = np.random.default_rng(0)
     >>> angle = rng.uniform(0, 2 * np.pi, 200)
     >>> X = np.stack([np.cos(angle), np.sin(angle)], axis=1) + 0.1 * rng.normal(size=(200, 2))
-    >>> model = NNMRFDensity(density="mrf", random_state=0).fit(X)
+    >>> model = NNMRFDensity(random_state=0).fit(X)
     >>> bool(model.score_samples([[1.0, 0.0]])[0] > model.score_samples([[0.0, 0.0]])[0] + 1)
     True
     """
@@ -216,13 +249,15 @@ class NNMRFDensity(EnergyEstimator):
         graph="complete",
         learner="variational",
         *,
+        potentials="gaussian",
+        n_components="auto",
         node_layers=(8, 8),
         edge_layers=(8, 8),
         base="gaussian",
         prior_covariance=None,
         shrinkage="auto",
         density="mixture",
-        categorical_features="from_dtype",
+        column_types="auto",
         categories="auto",
         optimizer="auto",
         learning_rate="adaptive",
@@ -243,13 +278,15 @@ class NNMRFDensity(EnergyEstimator):
     ):
         self.graph = graph
         self.learner = learner
+        self.potentials = potentials
+        self.n_components = n_components
         self.node_layers = node_layers
         self.edge_layers = edge_layers
         self.base = base
         self.prior_covariance = prior_covariance
         self.shrinkage = shrinkage
         self.density = density
-        self.categorical_features = categorical_features
+        self.column_types = column_types
         self.categories = categories
         self.optimizer = optimizer
         self.learning_rate = learning_rate
@@ -291,12 +328,12 @@ class NNMRFDensity(EnergyEstimator):
         Raises
         ------
         ValueError
-            If ``X`` has infinite values, text in a column that ``categorical_features`` does not
-            select, or a column without observed entries, or if the graph has nodes that are no
-            columns.
+            If ``X`` has infinite values, text in a column whose type is not "categorical", or
+            a column without observed entries, or if the graph has nodes that are no columns.
         """
         return self._fit(X, sample_weight)
 
+    @available_if(_has_networks)
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
         """Train for one epoch over ``X``, starting from the current parameters.
@@ -321,7 +358,14 @@ class NNMRFDensity(EnergyEstimator):
         return self._fit(X, sample_weight, partial=True)
 
     def _fit(self, X, sample_weight, partial=False):
+        check_choice("potentials", self.potentials, POTENTIALS)
         with unchanged_on_error(self):
+            if self.potentials == "gaussian":
+                fitted = fit_gaussians(self, X, sample_weight)
+                for name in NETWORK_ATTRIBUTES:
+                    vars(self).pop(name, None)
+                vars(self).update(fitted)
+                return self
             parameters, learner = self._check_parameters(partial), self._check_learner()
             fit = FitSession(self, parameters, X)
             rows = read_columns(self, X, reset=not fit.is_resumed)
@@ -335,14 +379,15 @@ class NNMRFDensity(EnergyEstimator):
                 fit.energy = initial_energy(self, data, columns, rng)
             fit.begin(data, columns)
             data, held_out = hold_out(data, parameters, fit.rng, min_rows=MIN_ROWS_FOR_HOLD_OUT)
-            settings = self._settings(parameters, learner, fit.energy, data, held_out)
+            settings = network_settings(self, parameters, learner, fit.energy, data, held_out)
             fixed = fixed_parameters(self)
 
             def attributes(state):
                 fitted = fit.attributes(state)
                 return fitted | {
-                    "mixture_": _mixture(learner, fitted["energy_"], state),
+                    "mixture_": defensive_mixture(learner, fitted["energy_"], state),
                     "categories_": columns.categories,
+                    "column_types_": columns.types,
                     "_columns": columns,
                     "_fixed_parameters": fixed,
                 }
@@ -365,27 +410,8 @@ class NNMRFDensity(EnergyEstimator):
         return TrainingParameters.of(self, partial)
 
     def _learn_columns(self, X, rows):
-        given = self.categorical_features, self.categories
+        given = self.column_types, self.categories
         return learn_columns(X, rows, column_names(self), *given)
-
-    def _settings(self, parameters, learner, energy, data, held_out):
-        n = len(data.X)
-        updates = -(-n // self.batch_size)
-        settings = parameters.settings(
-            learner,
-            energy,
-            data,
-            alpha=PRIOR_PRECISION / n if self.alpha == "auto" else self.alpha,
-            default_optimizer="adam",
-            recency=RECENCY,
-            patience=max(self.n_iter_no_change, -(-MIN_PATIENCE // updates)),
-            min_updates=0,
-            max_updates=MAX_UPDATES,
-            score=held_out_score(learner, held_out, self.density),
-        )
-        if parameters.has_default_rate(settings.optimizer):
-            settings.rate = _default_rate(settings.optimizer, learner, held_out)
-        return settings
 
     # Queries ------------------------------------------------------------------------------
 
@@ -405,6 +431,8 @@ class NNMRFDensity(EnergyEstimator):
             Log-density of the observed entries of each row.
         """
         codes = self._encode(X)
+        if self._is_gaussian:
+            return log_densities(self.mixture_, self._columns, codes)
         check_choice("density", self.density, ("mixture", "mrf"))
         if self.density == "mixture":
             logs = self.mixture_.log_density(codes)
@@ -414,86 +442,27 @@ class NNMRFDensity(EnergyEstimator):
             logs = observed_log_potential(self.energy_, *given) - log_partition
         return logs - self._columns.log_scale(codes)
 
-    def sample(self, n_samples=1, *, given=None, random_state=None):
-        """Draw samples.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows to draw.
-        given : dict, or array-like or frame of one or n_samples rows, optional
-            Observed entries: ``{column: value}``, or rows with nan or None for the entries to draw.
-            By default all entries are drawn.
-        random_state : int, RandomState, Generator or None, default=None
-            Random numbers of the draws. An int makes the result reproducible.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            With ``density="mixture"``, independent draws from the mixture. With ``density="mrf"``,
-            each row is chosen from 100 draws from the mixture by its importance weight. This is
-            approximately a draw from the model if the mixture is close to it.
-        """
-        return super().sample(n_samples, given=given, random_state=random_state)
-
     def _proposal(self):
         energy = self.energy_
         return self.mixture_.with_defensive_component(energy.mean, energy.covariance)
 
     def _compute_log_partition(self):
+        if self._is_gaussian:
+            return EXACT
         return neural_log_partition(self.energy_, self.mixture_, random_state=self._seed)
 
-    def predict(self, X):
-        """Impute missing entries by the most probable values given the observed entries of a row.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            Rows of numbers and categories with missing entries (nan, None or NA).
-
-        Returns
-        -------
-        ndarray or frame of shape (n_samples, n_features)
-            Complete rows: the best of the conditional means of the mixture's components. They are
-            a frame with the columns' data types if the training rows were a frame.
-        """
-        codes = self._impute(self._encode(X), "mode")
-        return self._to_frame(self._columns.decode(codes), X)
-
     def _impute(self, codes, strategy, rng=None):
+        if self._is_gaussian:
+            return impute_gaussians(self.mixture_, self._columns, codes, strategy, rng)
         check_choice("density", self.density, ("mixture", "mrf"))
         energy = None if self.density == "mixture" else self.energy_
         mixture = self.mixture_ if energy is None else self._proposal()
         return impute_rows(energy, mixture, codes, strategy, self._seed if rng is None else rng)
 
-    def _draw(self, codes, rng):
-        return self._impute(codes, "sample", rng)
-
     @property
     def edges_(self):
         """Edges of the graph as pairs of column indices, shape (n_edges, 2)."""
         check_is_fitted(self)
+        if self._is_gaussian:
+            raise AttributeError('edges_ exists only after a fit with potentials="network".')
         return self.energy_.edges
-
-    @property
-    def _encoder(self):
-        return self._columns
-
-    def __sklearn_tags__(self):
-        """Return the scikit-learn tags of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
-
-
-def _default_rate(optimizer, learner, held_out):
-    first = FIRST_RATES.get(type(optimizer).__name__.lower(), 0.03) * learner.pace
-    if held_out is None:
-        return clone(RATE_WITHOUT_HELD_OUT).set_params(rate=first)
-    return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
-
-
-def _mixture(learner, energy, state):
-    beliefs = learner.final_beliefs(energy, state.learner)
-    return beliefs.with_defensive_component(energy.mean, energy.covariance, BASE_WEIGHT)

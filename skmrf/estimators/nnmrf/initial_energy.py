@@ -1,19 +1,33 @@
-"""Initial model (networks and quadratic term), and checks before training continues."""
+"""Initial model (networks and quadratic term), training settings and checks of parameters."""
 
 import joblib
 import numpy as np
+from sklearn.base import clone
 
 from ..._utils.log_weights import normalized_weights
 from ..._utils.parameters import check_covariance, check_number
 from ...energies import NeuralEnergy
 from ...learners.initial_mixture import impute_normal
+from ...training import AdaptiveRate
 from .._training import check_memory
 from .gaussian_base import gaussian_base
 from .graph import resolve_edges
+from .scores import held_out_score
 
 # Parameters that must not change if training continues.
-FIXED_PARAMETERS = "base", "prior_covariance", "shrinkage", "categorical_features", "categories"
+FIXED_PARAMETERS = "base", "prior_covariance", "shrinkage", "column_types", "categories"
 N_COMPONENTS = 5  # of the mixture, assumed in estimates of memory
+MIN_ROWS_FOR_HOLD_OUT = 500  # with early_stopping="auto"
+PRIOR_PRECISION = 1.0  # of the normal prior of the weights
+BASE_WEIGHT = 0.05  # of the base in mixture_, whose other components have lighter tails
+FIRST_RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
+WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
+# It ends training after 500 updates.
+RATE_WITHOUT_HELD_OUT = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)
+RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
+MIN_PATIENCE = 300  # updates without a better score
+MAX_UPDATES = 3000
+MAX_BASE = 1e6  # a larger one makes networks vanish in the rounding of the base
 
 
 def check_layers(name, layers):
@@ -144,3 +158,58 @@ def _check_size(density, n_states, edges):
         "potentials of pairs of states",
         "Merge rare categories, use a sparser graph, or raise max_bytes.",
     )
+
+
+def network_settings(density, parameters, learner, energy, data, held_out):
+    """Return the settings of the training loop.
+
+    Parameters
+    ----------
+    density : NNMRFDensity
+        Estimator with its parameters.
+    parameters : TrainingParameters
+        Validated parameters of training.
+    learner : BeliefLearner
+        Estimator of the gradient.
+    energy : NeuralEnergy
+        Initial energy.
+    data : Batch
+        Training rows.
+    held_out : Batch or None
+        Held-out rows.
+
+    Returns
+    -------
+    Settings
+        Settings of the training loop.
+    """
+    n = len(data.X)
+    updates = -(-n // density.batch_size)
+    settings = parameters.settings(
+        learner,
+        energy,
+        data,
+        alpha=PRIOR_PRECISION / n if density.alpha == "auto" else density.alpha,
+        default_optimizer="adam",
+        recency=RECENCY,
+        patience=max(density.n_iter_no_change, -(-MIN_PATIENCE // updates)),
+        min_updates=0,
+        max_updates=MAX_UPDATES,
+        score=held_out_score(learner, held_out, density.density),
+    )
+    if parameters.has_default_rate(settings.optimizer):
+        settings.rate = _default_rate(settings.optimizer, learner, held_out)
+    return settings
+
+
+def _default_rate(optimizer, learner, held_out):
+    first = FIRST_RATES.get(type(optimizer).__name__.lower(), 0.03) * learner.pace
+    if held_out is None:
+        return clone(RATE_WITHOUT_HELD_OUT).set_params(rate=first)
+    return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
+
+
+def defensive_mixture(learner, energy, state):
+    """Return the mixture of a learned model, with the Gaussian of the quadratic term."""
+    beliefs = learner.final_beliefs(energy, state.learner)
+    return beliefs.with_defensive_component(energy.mean, energy.covariance, BASE_WEIGHT)

@@ -1,0 +1,181 @@
+"""Types of the columns of a table: detection from data types and values."""
+
+import numpy as np
+
+from .._utils.parameters import show_list
+from .categories import is_number, missing_mask
+from .frames import TRUTH_VALUES
+from .frames import column_types as frame_types
+
+COLUMN_TYPES = (
+    "continuous",
+    "non-negative",
+    "bounded",
+    "integer",
+    "ordinal",
+    "categorical",
+    "boolean",
+)
+DISCRETE_TYPES = ("ordinal", "categorical", "boolean")  # columns with categories
+MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categorical by default
+MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
+NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
+MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
+
+
+def resolve_column_types(column_types, X, columns, names, *, by_dtype=True):
+    """Return the type of each column, given the parameter ``column_types``.
+
+    Parameters
+    ----------
+    column_types : "auto", str, list of str, or dict
+        "auto" detects the types by :func:`find_column_types`. Another str is the type of all
+        columns. A list has one type for each column. A dict has the types of some columns by name
+        or index. Columns without a type, or with the type "auto", are detected.
+    X : array-like or frame of shape (n_rows, n_columns)
+        Training rows.
+    columns : list of ndarray of shape (n_rows,)
+        Columns of ``X``.
+    names : list
+        Names of the columns.
+    by_dtype : bool, default=True
+        Whether whole numbers in a frame are integers for any number of distinct values. Otherwise
+        they are categories if there are at most 20 distinct values, as in arrays.
+
+    Returns
+    -------
+    list of str
+        Type of each column, one of ``COLUMN_TYPES``.
+    """
+    given = _given_types(column_types, names)
+    for j, kind in given.items():
+        if not isinstance(kind, str) or kind not in (*COLUMN_TYPES, "auto"):
+            raise ValueError(
+                f"column_types gives column {names[j]!r} the type {kind!r}; a type is one of "
+                f"{show_list(COLUMN_TYPES, len(COLUMN_TYPES))}, or 'auto'."
+            )
+    given = {j: kind for j, kind in given.items() if kind != "auto"}
+    if len(given) == len(names):
+        return [given[j] for j in range(len(names))]
+    found = find_column_types(X, columns, by_dtype=by_dtype)
+    return [given.get(j, kind) for j, kind in enumerate(found)]
+
+
+def _given_types(column_types, names):
+    """Return a dict of the given types by column index."""
+    if isinstance(column_types, dict):
+        return {find_position(c, names): kind for c, kind in column_types.items()}
+    if isinstance(column_types, str) and column_types in (*COLUMN_TYPES, "auto"):
+        return dict.fromkeys(range(len(names)), column_types)
+    types = column_types if isinstance(column_types, list | tuple | np.ndarray) else ()
+    if len(types) != len(names):
+        raise ValueError(
+            'column_types must be "auto", a type, a dict, or a list with one type for each of the '
+            f"{len(names)} columns; got {column_types!r}."
+        )
+    return dict(enumerate(types))
+
+
+def find_position(column, names):
+    """Return the index of a column of ``column_types``, given its name or index."""
+    if isinstance(column, int | np.integer) and not isinstance(column, bool):
+        if -len(names) <= column < len(names):
+            return int(column) % len(names)
+    elif column in names:
+        return names.index(column)
+    raise ValueError(
+        f"column_types has {column!r}, which is not a column; the columns are {show_list(names)}."
+    )
+
+
+def find_column_types(X, columns, *, by_dtype=True):
+    """Return the type of each column, detected from its data type and its values.
+
+    Booleans are "boolean". An ordered categorical data type is "ordinal", and another categorical
+    data type or text is "categorical". Whole numbers of an array are "categorical" if there are at
+    most 20 distinct values, otherwise "integer". Whole numbers of a frame are "integer", unless
+    there are at most two distinct values. Other columns are "bounded" if their values fill the
+    range from 0 to 1, or if many values are near the smallest and near the largest value. They are
+    "non-negative" if no value is negative, and otherwise "continuous".
+
+    Parameters
+    ----------
+    X : array-like or frame of shape (n_rows, n_columns)
+        Training rows.
+    columns : list of ndarray of shape (n_rows,)
+        Columns of ``X``.
+    by_dtype : bool, default=True
+        Whether the columns of frames are treated differently from those of arrays.
+
+    Returns
+    -------
+    list of str
+        Type of each column.
+    """
+    dtypes = frame_types(X)
+    limit = 2 if dtypes and by_dtype else MAX_WHOLE_CATEGORIES
+    dtypes = dtypes or [None] * len(columns)
+    return [_find_type(t, column, limit) for t, column in zip(dtypes, columns, strict=True)]
+
+
+def _find_type(dtype, column, limit):
+    if str(dtype).lower().startswith(("category", "categorical", "enum")):
+        return "ordinal" if getattr(dtype, "ordered", False) else "categorical"
+    if column.dtype.kind not in "iuf":
+        values = column[~missing_mask(column)].tolist()
+        kinds = {type(v) for v in values}
+        if column.dtype.kind == "b" or (kinds and kinds <= set(TRUTH_VALUES)):
+            return "boolean"
+        is_text = all(issubclass(k, str) for k in kinds)
+        if is_text and not all(is_number(v) for v in values):
+            return "categorical"
+    return _find_numeric_type(_observed_numbers(column), limit)
+
+
+def _observed_numbers(column):
+    """Return the observed entries as floats; the array is empty if they are no finite numbers."""
+    observed = column[~missing_mask(column)] if column.dtype.kind in "OiufU" else ()
+    try:
+        values = np.asarray(observed, dtype=float)
+    except (OverflowError, TypeError, ValueError):
+        return np.zeros(0)
+    return values if np.isfinite(values).all() else np.zeros(0)
+
+
+def _find_numeric_type(x, limit):
+    if not len(x):
+        return "continuous"
+    low, high, distinct = x.min(), x.max(), np.unique(x)
+    if (distinct == np.floor(distinct)).all():
+        return "categorical" if len(distinct) <= limit else "integer"
+    if low >= 0 and high <= 1 and low < NEAR_BOUND and high > 1 - NEAR_BOUND:
+        return "bounded"
+    if min(_count_near(x, low), _count_near(x, high)) >= max(MIN_NEAR, MIN_NEAR_SHARE * len(x)):
+        return "bounded"
+    return "non-negative" if low == 0 or (low > 0 and len(x) >= MIN_ROWS) else "continuous"
+
+
+def _count_near(x, bound):
+    """Return the number of distinct values near a bound."""
+    return len(np.unique(x[np.abs(x - bound) < NEAR_BOUND * np.ptp(x)]))
+
+
+def declared_categories(X, categorical):
+    """Return the categories that pandas or polars data types declare for each column.
+
+    Parameters
+    ----------
+    X : array-like or frame
+        Training rows.
+    categorical : ndarray of bool
+        Mask of the categorical columns.
+
+    Returns
+    -------
+    list of (ndarray or None)
+        Categories of each categorical column, or None if it declares none.
+    """
+    types = frame_types(X)
+    declared = [getattr(t, "categories", None) for t in types] or [None] * len(categorical)
+    selected = [c for c, is_selected in zip(declared, categorical, strict=True) if is_selected]
+    return [c.to_numpy() if hasattr(c, "to_numpy") and len(c) else None for c in selected]

@@ -1,0 +1,443 @@
+"""Monotone transforms of numeric columns, with point masses, bounds and rounding."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .._utils.codes import MISSING
+from .categories import decode, encode
+from .column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
+from .frames import read_columns
+from .mixed import find_declared_categories, to_floats
+
+# Both lists begin with the transform that is closest to linear.
+BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # in units of the scale
+TAIL_SOFTNESS = (1e3, 5.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01)  # in units of the scale
+MIN_GAIN = 2.0  # nats of the likelihood that a less linear transform must gain
+MAX_SPIKES = 4  # point masses of a column
+MIN_SPIKE_ROWS, MIN_SPIKE_SHARE = 3, 0.01  # of the rows, for a point mass
+SPIKE_RATIO = 6.0  # rows of a point mass relative to those of values around it
+FEW_VALUES = 10  # mean number of rows of a value, if all values are point masses
+N_NEAR = 5  # values on each side that a point mass is compared with
+MAX_DECIMALS = 6  # of rounded columns
+MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
+BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
+NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
+MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
+FARTHEST = 1e100  # of standardised values, so that squares are finite
+
+
+@dataclass(frozen=True)
+class ColumnTransform:
+    r"""Monotone transform of the continuous part of a numeric column to a normal scale.
+
+    With :math:`u = (x - c) / s`, the transform of an unbounded column is
+    :math:`t \, \mathrm{asinh}(u / t)`, which has logarithmic tails. With a lower bound at
+    :math:`u = 0` it is :math:`u + t \log(1 - e^{-u/t})`: linear far from the bound, and logarithmic
+    near it. With an upper bound at :math:`u = w` it has the additional term
+    :math:`-t \log(1 - e^{-(w-u)/t})`. The result is standardised.
+
+    Attributes
+    ----------
+    low, high : float
+        Bounds of the support, infinite if there are none.
+    step : float
+        Unit to which the column is rounded, 0 if it is not rounded.
+    origin : float
+        Values of a rounded column are ``origin`` plus a multiple of ``step``.
+    unit : float
+        Unit of measurement of point masses: a density is a point mass divided by this unit.
+    values : ndarray of shape (n_values,)
+        Distinct training values of a rounded column whose origin is not 0.
+    spikes : ndarray of shape (n_spikes,)
+        Values with a point mass.
+    centre, scale, softness : float
+        Parameters c, s and t of the transform.
+    least : float
+        Smallest distance from a bound, in units of the scale. Values that are nearer to a bound
+        are transformed like those at this distance.
+    mean, deviation : float
+        Mean and standard deviation before standardisation.
+    """
+
+    low: float = -np.inf
+    high: float = np.inf
+    step: float = 0.0
+    origin: float = 0.0
+    unit: float = 1.0
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    spikes: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    centre: float = 0.0
+    scale: float = 1.0
+    softness: float = 1e3
+    least: float = 1e-12
+    mean: float = 0.0
+    deviation: float = 1.0
+
+    def find_states(self, x):
+        """Return 0 for continuous values, k + 1 for the k-th point mass, and nan where missing."""
+        states = np.where(np.isnan(x), np.nan, 0.0)
+        for k, value in enumerate(self.spikes):
+            states[x == value] = k + 1.0
+        return states
+
+    def forward(self, x):
+        """Return the transformed values; values outside the bounds are -1e100 or 1e100."""
+        raw, _ = self._curve(x)
+        z = np.clip((raw - self.mean) / self.deviation, -FARTHEST, FARTHEST)
+        return np.where(x < self.low, -FARTHEST, np.where(x > self.high, FARTHEST, z))
+
+    def log_slope(self, z):
+        """Return the log-derivative of the transform at transformed values, 0 for nan."""
+        values, _ = self._invert(np.where(np.isnan(z), 0.0, z))
+        return self._curve(values)[1] - np.log(self.deviation)
+
+    def inverse(self, z):
+        """Return the values of transformed values, rounded and inside the bounds."""
+        x, _ = self._invert(z)
+        if self.step:
+            whole = np.rint((x - self.origin) / self.step) * self.step
+            x = self._snap(whole) if self.origin else np.round(whole, MAX_DECIMALS + 2)
+        return np.clip(x, self.low + self.step / 2, self.high - self.step / 2)
+
+    def _snap(self, x):
+        """Return ``origin`` plus x, replaced by the nearest training value if that is close."""
+        x, known = self.origin + x, self.values
+        place = np.clip(np.searchsorted(known, x - self.step / 2), 0, len(known) - 1)
+        return np.where(np.abs(known[place] - x) < self.step / 4, known[place], x)
+
+    def _invert(self, z):
+        raw, t = np.asarray(z) * self.deviation + self.mean, self.softness
+        if np.isinf(self.low):
+            u = t * np.sinh(np.clip(raw / t, -500, 500))
+        else:
+            u = t * np.logaddexp(0.0, raw / t)
+            if np.isfinite(self.high):
+                u -= t * np.logaddexp(0.0, (raw - self._width) / t)
+        return self.centre + self.scale * u, u
+
+    @property
+    def _width(self):
+        return (self.high - self.low) / self.scale
+
+    def _curve(self, x):
+        """Return the values and the log-derivatives of the transform before standardisation."""
+        t, log_scale = self.softness, np.log(self.scale)
+        with np.errstate(over="ignore"):
+            u = np.clip((x - self.centre) / self.scale, -1e300, 1e300)
+        if np.isinf(self.low):
+            log_slope = -np.log(np.hypot(1.0, u / t)) - log_scale
+            return t * np.arcsinh(u / t), log_slope
+        u = np.maximum(u, self.least)
+        raw, slope = u + t * np.log(-np.expm1(-u / t)), -1.0 / np.expm1(-u / t)
+        if np.isfinite(self.high):
+            v = np.maximum(self._width - u, self.least)
+            raw, slope = raw - t * np.log(-np.expm1(-v / t)), slope - 1.0 / np.expm1(-v / t) - 1.0
+        return raw, np.log(slope) - log_scale
+
+
+def learn_transform(x, weights, kind, name="x", *, is_linear=False):
+    """Return the transform of a numeric column, learned from its values.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows,)
+        Values, with nan for missing entries. At least one value is observed.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows.
+    kind : {"continuous", "non-negative", "bounded", "integer"}
+        Type of the column.
+    name : str, default="x"
+        Name of the column, for error messages.
+    is_linear : bool, default=False
+        Whether to learn a transform that is as close to linear as possible. Columns of the type
+        "bounded" then have no bounds.
+
+    Returns
+    -------
+    ColumnTransform
+        Transform of the column.
+    """
+    is_observed = ~np.isnan(x)
+    x, weights = x[is_observed], weights[is_observed]
+    _check_support(x, kind, name)
+    kind = "continuous" if is_linear and kind == "bounded" else kind
+    unit, step, origin = _find_step(x, kind)
+    low, high = _find_support(x, kind)
+    spikes = _find_spikes(x, step, low, high)
+    if not step and len(spikes) > 1:
+        unit = float(np.diff(spikes).min())
+    is_continuous = ~np.isin(x, spikes)
+    x, weights = x[is_continuous], weights[is_continuous]
+    parts = {"low": low - step / 2, "high": high + step / 2, "step": step}
+    parts |= {"unit": unit, "origin": origin, "spikes": spikes}
+    parts["values"] = np.unique(x) if origin else np.zeros(0)
+    if len(np.unique(x)) < 2:
+        size = max(abs(v) for v in [*x, *spikes, 1e-12])
+        centre = low - step / 2 if np.isfinite(low) else (x[0] if len(x) else float(spikes[0]))
+        return ColumnTransform(**parts, centre=centre, scale=size)
+    centre, scale = _location(x, parts["low"])
+    distances = np.concatenate([np.abs(x - parts["low"]), np.abs(parts["high"] - x)]) / scale
+    positive = distances[(distances > 0) & np.isfinite(distances)]
+    parts |= {"centre": centre, "scale": scale, "least": positive.min(initial=np.inf) / 2}
+    return _select_softness(x, weights, parts, is_linear)
+
+
+def _check_support(x, kind, name):
+    """Raise a ValueError if the values contradict the type of the column."""
+    if kind == "integer" and (x != np.floor(x)).any():
+        wrong, remedy = x[x != np.floor(x)][0], '"continuous" or "non-negative"'
+    elif kind == "non-negative" and (x < 0).any():
+        wrong, remedy = x[x < 0][0], '"continuous"'
+    else:
+        return
+    raise ValueError(
+        f"Column {name!r} has the type {kind!r} but holds {float(wrong)!r}; give it the type "
+        f"{remedy} in column_types."
+    )
+
+
+def _find_step(x, kind):
+    """Return the unit of the values, the unit of rounding or 0, and the origin of the values."""
+    if kind == "integer":
+        return 1.0, 1.0, 0.0
+    size = np.abs(x).max()
+    ties = 1.0 - len(np.unique(x)) / len(x)
+    for decimals in range(MAX_DECIMALS + 1) if 0 < size < 1e9 else ():
+        scaled = x * 10.0**decimals
+        whole = np.rint(scaled)
+        if np.allclose(scaled, whole, rtol=1e-9, atol=1e-6):
+            common = np.gcd.reduce(whole.astype(np.int64))
+            unit = float(max(common, 1)) / 10.0**decimals
+            return unit, unit if ties >= MIN_TIES else 0.0, 0.0
+    values = np.unique(x)
+    if ties >= MIN_TIES and len(values) > 2:
+        steps = (values - values[0]) / np.diff(values).min()
+        if steps[-1] < 1e5 and np.allclose(steps, np.rint(steps), atol=0.02):
+            unit = (values[-1] - values[0]) / np.rint(steps[-1])
+            return unit, unit, values[0]
+    return 1.0, 0.0, 0.0
+
+
+def _find_support(x, kind):
+    """Return the smallest and the largest value of the support."""
+    low, high = x.min(), x.max()
+    if kind == "bounded":
+        for bounds in NATURAL_BOUNDS:
+            if bounds[0] <= low and high <= bounds[1]:
+                return bounds
+        margin = BOUND_MARGIN * (high - low) / len(x)
+        return low - margin, high + margin
+    is_positive = low >= 0 and kind in ("integer", "non-negative")
+    return (0.0 if is_positive else -np.inf), np.inf
+
+
+def _find_spikes(x, step, low, high):
+    """Return the values that repeat much more often than the values around them."""
+    values, counts = np.unique(x, return_counts=True)
+    if len(values) <= 2 or (not step and len(x) >= FEW_VALUES * len(values)):
+        return values
+    least = max(MIN_SPIKE_ROWS, MIN_SPIKE_SHARE * len(x))
+    found = []
+    for i, (value, count) in enumerate(zip(values, counts, strict=True)):
+        if step:
+            near = np.abs(np.rint((values - value) / step))
+            inside = (values[0] <= value + step * OFFSETS) & (value + step * OFFSETS <= values[-1])
+            others = counts[(near > 0) & (near <= N_NEAR)].sum() / max(inside.sum(), 1)
+        else:
+            around = np.delete(counts[max(i - N_NEAR, 0) : i + N_NEAR + 1], min(i, N_NEAR))
+            others = around.mean() if len(around) else 0.0
+        is_bound = not step and value in (low, high)
+        if is_bound or count >= max(least, SPIKE_RATIO * others + 3.0):
+            found.append((count, value))
+    return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
+
+
+OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
+
+
+def _location(x, low):
+    """Return the centre and the scale of the values of a column."""
+    quartiles = np.quantile(x, (0.25, 0.5, 0.75))
+    scale = (quartiles[2] - quartiles[0]) / 1.349
+    if scale <= 1e-9 * max(np.abs(quartiles).max(), 1e-300):
+        scale = np.median(np.abs(x - quartiles[1])[x != quartiles[1]])
+    return (low if np.isfinite(low) else quartiles[1]), scale
+
+
+def _select_softness(x, weights, parts, is_linear):
+    """Return the transform that maximises the likelihood of a normal distribution."""
+    best, best_score = None, -np.inf
+    weights = weights * (len(weights) / weights.sum())
+    candidates = TAIL_SOFTNESS if np.isinf(parts["low"]) else BOUND_SOFTNESS
+    for softness in candidates[:1] if is_linear else candidates:
+        transform = ColumnTransform(**parts, softness=softness)
+        raw, log_slope = transform._curve(x)
+        mean = np.average(raw, weights=weights)
+        variance = np.average((raw - mean) ** 2, weights=weights)
+        variance = max(variance, 1e-12 * max(mean**2, 1e-300))
+        score = weights @ log_slope - 0.5 * len(x) * np.log(variance)
+        if best is None or score > best_score + MIN_GAIN:
+            best, best_score = (transform, mean, np.sqrt(variance)), score
+    transform, mean, deviation = best
+    return ColumnTransform(**parts, softness=transform.softness, mean=mean, deviation=deviation)
+
+
+@dataclass(frozen=True)
+class TransformedColumns:
+    """Encoder of a table: transformed numbers, states of point masses, and state codes.
+
+    The encoded rows have a variable for each column: the transformed number or the state code of a
+    category. A variable for each numeric column with point masses follows: 0 for the continuous
+    part, k + 1 for the k-th point mass. The transformed number of a point mass is missing.
+
+    Attributes
+    ----------
+    names : list
+        Names of the columns, for error messages.
+    types : list of str
+        Types of the columns.
+    transforms : dict of int to ColumnTransform
+        Transform of each numeric column.
+    categories : list of ndarray
+        Categories of each of the other columns, in the order of their codes.
+    """
+
+    names: list
+    types: list
+    transforms: dict
+    categories: list
+
+    @property
+    def discrete(self):
+        """Indices of the columns with categories."""
+        return np.array([j for j in range(len(self.names)) if j not in self.transforms], dtype=int)
+
+    @property
+    def spiked(self):
+        """Indices of the numeric columns with point masses."""
+        return [j for j, transform in self.transforms.items() if len(transform.spikes)]
+
+    @property
+    def n_states(self):
+        """Number of states of each variable, 0 for transformed numbers."""
+        n_states = np.zeros(len(self.names), dtype=np.int64)
+        n_states[self.discrete] = [len(c) for c in self.categories]
+        added = [len(self.transforms[j].spikes) + 1 for j in self.spiked]
+        return np.concatenate([n_states, np.array(added, dtype=np.int64)])
+
+    def read(self, estimator, X):
+        """Return the columns of X, or raise a ValueError if they differ from ``fit``."""
+        return read_columns(estimator, X, reset=False)
+
+    def encode_row(self, row):
+        """Encode a single row, an array of dtype object and shape (1, n_columns)."""
+        return self.encode(list(row.T))
+
+    def encode(self, columns):
+        """Return the encoded rows, shape (n_rows, n_variables); missing entries are nan."""
+        X, n = np.full((len(columns[0]), len(self.n_states)), np.nan), len(self.names)
+        for j, transform in self.transforms.items():
+            x = to_floats(columns[j], self.names[j])
+            states = transform.find_states(x)
+            X[:, j] = np.where(states == 0, transform.forward(x), np.nan)
+            if len(transform.spikes):
+                X[:, n + self.spiked.index(j)] = states
+        if len(self.discrete):
+            names = [self.names[j] for j in self.discrete]
+            codes = encode([columns[j] for j in self.discrete], self.categories, names)
+            X[:, self.discrete] = np.where(codes == MISSING, np.nan, codes)
+        return X
+
+    def decode(self, X):
+        """Convert complete encoded rows to the user's units and categories."""
+        n, values = len(self.names), {}
+        for j, transform in self.transforms.items():
+            values[j] = transform.inverse(X[:, j])
+            if len(transform.spikes):
+                states = X[:, n + self.spiked.index(j)].astype(int)
+                table = np.concatenate([[np.nan], transform.spikes])
+                values[j] = np.where(states > 0, table[states], values[j])
+        is_numeric = True
+        if len(self.discrete):
+            states = decode(X[:, self.discrete].astype(np.int64), self.categories)
+            is_numeric = states.dtype.kind in "iuf"
+            values |= dict(zip(self.discrete.tolist(), states.T, strict=True))
+        out = np.empty((len(X), n), dtype=float if is_numeric else object)
+        for j, column in values.items():
+            out[:, j] = column
+        return out
+
+    def log_scale(self, X):
+        """Return the sum of the logs of scales by which densities of encoded rows are divided.
+
+        It is the negative log-derivative of the transform for numbers, and the log of the unit of
+        rounding for point masses. The result has shape (n_rows,).
+        """
+        total, n = np.zeros(len(X)), len(self.names)
+        for j, transform in self.transforms.items():
+            total -= np.where(np.isnan(X[:, j]), 0.0, transform.log_slope(X[:, j]))
+            if len(transform.spikes):
+                total += (X[:, n + self.spiked.index(j)] > 0) * np.log(transform.unit)
+        return total
+
+    def rounding_variances(self, X):
+        """Return the mean variance of the rounding error of each transformed number."""
+        out = np.zeros(len(self.transforms))
+        for k, (j, transform) in enumerate(self.transforms.items()):
+            z = X[~np.isnan(X[:, j]), j]
+            if transform.step and len(z):
+                out[k] = np.mean((transform.step * np.exp(transform.log_slope(z))) ** 2) / 12
+        return np.minimum(out, 1.0)
+
+
+def learn_transformed_columns(X, columns, names, column_types, categories, weights):
+    """Return an encoder fitted to training rows.
+
+    Parameters
+    ----------
+    X : array-like or frame
+        Training rows.
+    columns : list of ndarray of shape (n_rows,)
+        Columns of ``X``, or of some of its rows.
+    names : list
+        Names of the columns.
+    column_types : "auto", str, list of str, or dict
+        Types of the columns, as in :func:`~skmrf._data.column_types.resolve_column_types`.
+    categories : "auto" or list of lists
+        Categories of each categorical column.
+    weights : ndarray of shape (n_rows,)
+        Weight of each row of ``columns``.
+
+    Returns
+    -------
+    TransformedColumns
+        Encoder of the columns.
+    """
+    types = resolve_column_types(column_types, X, columns, names)
+    is_discrete, transforms = np.isin(types, DISCRETE_TYPES), {}
+    declared = declared_categories(X, is_discrete)
+    known = find_declared_categories(columns, names, is_discrete, categories, declared)
+    numeric = {j: to_floats(columns[j], names[j]) for j in np.flatnonzero(~is_discrete).tolist()}
+    for j, x in numeric.items():
+        if np.isnan(x).all():
+            raise ValueError(f"Column {names[j]!r} has no observed entry; drop it.")
+    is_linear = _find_linear_functions(list(numeric.values()))
+    for (j, x), linear in zip(numeric.items(), is_linear, strict=True):
+        transforms[j] = learn_transform(x, weights, types[j], names[j], is_linear=linear)
+    return TransformedColumns(list(names), types, transforms, known)
+
+
+def _find_linear_functions(columns):
+    """Return whether each column is a linear function of other columns in complete rows."""
+    X = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
+    X = X[~np.isnan(X).any(axis=1)]
+    if len(X) <= X.shape[1] + 1 or X.shape[1] < 2:
+        return np.zeros(X.shape[1], dtype=bool)
+    size = np.maximum(np.abs(X).max(axis=0), 1e-300)
+    X = X / size
+    deviations = X.std(axis=0)
+    X = (X - X.mean(axis=0)) / np.where(deviations > 1e-12, deviations, 1.0)
+    correlations = X.T @ X / len(X) + 1e-12 * np.eye(X.shape[1])
+    inflation = np.diag(np.linalg.pinv(correlations, hermitian=True, rcond=1e-15))
+    return (inflation > MAX_INFLATION) & (deviations > 1e-12)

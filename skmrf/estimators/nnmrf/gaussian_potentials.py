@@ -1,0 +1,343 @@
+"""Densities of tables with Gaussian potentials: fit, queries and conditional quantiles."""
+
+import numpy as np
+from scipy.special import ndtr
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ..._data.frames import column_names, read_columns
+from ..._data.transforms import FARTHEST, learn_transformed_columns
+from ..._utils.log_weights import check_sample_weight
+from ..._utils.parameters import check_generator, check_number_or
+from ..._utils.results import LogPartition
+from ...training.part_reports import PartReports
+from ...variational.expectation_maximization import (
+    Rows,
+    joint_log_densities,
+    learn_mixture,
+)
+from ...variational.mixtures import logsumexp
+from .._density import EnergyEstimator
+from .._session import fitted_attributes
+
+EXACT = LogPartition(0.0, 0.0, 0.0, 0.0, True, "exact", True)
+N_BISECTIONS = 60
+N_LEVELS = 32  # quantiles whose mean is the conditional mean
+
+
+def fit_gaussians(model, X, sample_weight):
+    """Fit the mixture of a density with Gaussian potentials; return the fitted attributes.
+
+    Parameters
+    ----------
+    model : NNMRFDensity
+        Estimator with its parameters.
+    X : array-like or frame of shape (n_rows, n_columns)
+        Training rows.
+    sample_weight : array-like of shape (n_rows,) or None
+        Weights of the rows.
+
+    Returns
+    -------
+    dict
+        Fitted attributes by name.
+    """
+    check_number_or(("auto",), "n_components", model.n_components, low=1, integer=True)
+    read = read_columns(model, X, reset=True)
+    weights = check_sample_weight(sample_weight, len(read[0]))
+    weights = np.ones(len(read[0])) if weights is None else weights
+    is_used, names = weights > 0, column_names(model)
+    read, weights = [column[is_used] for column in read], weights[is_used]
+    given = model.column_types, model.categories, weights
+    columns = learn_transformed_columns(X, read, names, *given)
+    codes = columns.encode(read)
+    weights = weights * (len(weights) / weights.sum())
+    rows = Rows(codes, columns.n_states, weights, columns.rounding_variances(codes))
+    reports = PartReports(model, X, None, 1)
+    rng = reports.begin(check_generator(model.random_state), codes, weights)
+    seed = int(rng.integers(2**63))
+    tasks = [(rows, model.n_components, np.random.default_rng(seed))]
+    learned = reports.learn("mixture", "mixtures", learn_mixture, tasks, brief=_learn_briefly)
+    mixture, history = learned[0]
+    fitted = fitted_attributes(
+        None, seed=seed, history=history, n_iter=len(history["log_likelihood"])
+    )
+    del fitted["energy_"]
+    fitted |= {
+        "mixture_": mixture,
+        "categories_": columns.categories,
+        "column_types_": columns.types,
+        "_columns": columns,
+        "_interrupted": reports.interrupted,
+    }
+    reports.finish(fitted)
+    return fitted
+
+
+def _learn_briefly(rows, _, rng):
+    return learn_mixture(rows, 1, rng)
+
+
+def log_densities(mixture, columns, codes):
+    """Return the log-density of each encoded row in nats and in the units of the columns.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Mixture of the encoded rows.
+    columns : TransformedColumns
+        Encoding of the rows.
+    codes : ndarray of shape (n_rows, n_variables)
+        Encoded rows, with nan for missing entries.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Log-densities. They are -inf outside the bounds of a column.
+    """
+    is_outside = (np.abs(codes) >= FARTHEST).any(axis=1)
+    inside = np.where(np.abs(codes) >= FARTHEST, 0.0, codes)
+    logs = mixture.log_density(inside) - columns.log_scale(inside)
+    return np.where(is_outside, -np.inf, logs)
+
+
+def impute_gaussians(mixture, columns, codes, strategy, rng):
+    """Impute missing entries of encoded rows.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Mixture of the encoded rows.
+    columns : TransformedColumns
+        Encoding of the rows.
+    codes : ndarray of shape (n_rows, n_variables)
+        Encoded rows, with nan for missing entries.
+    strategy : {"mode", "marginal", "sample"}
+        Values of numbers: conditional medians, conditional means, or random draws. Categories are
+        the most probable ones, or random draws.
+    rng : Generator or int
+        Random numbers of draws.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_variables)
+        Complete rows.
+    """
+    if strategy == "sample":
+        return mixture.impute(codes, rng)
+    levels = [0.5] if strategy == "mode" else (np.arange(N_LEVELS) + 0.5) / N_LEVELS
+    out, n = mixture.impute(codes, np.random.default_rng(0)), len(columns.names)
+    marginals = conditional_marginals(mixture, columns, codes, levels)
+    for j, found in enumerate(marginals):
+        transform = columns.transforms.get(j)
+        if transform is None:
+            out[:, j] = found.argmax(axis=1)
+            continue
+        values = transform.inverse(transform.forward(found.mean(axis=1)))
+        is_missing = np.isnan(codes[:, j])
+        if len(transform.spikes):
+            states, place = transform.find_states(found.mean(axis=1)), n + columns.spiked.index(j)
+            is_missing = np.isnan(codes[:, place])
+            out[is_missing, place] = states[is_missing]
+        out[is_missing, j] = transform.forward(values[is_missing])
+    return out
+
+
+def conditional_marginals(mixture, columns, codes, levels):
+    """Return the conditional distribution of each entry, given the observed entries of its row.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Mixture of the encoded rows.
+    columns : TransformedColumns
+        Encoding of the rows.
+    codes : ndarray of shape (n_rows, n_variables)
+        Encoded rows, with nan for missing entries.
+    levels : array-like of shape (n_levels,)
+        Probabilities of the quantiles.
+
+    Returns
+    -------
+    list of ndarray
+        For a column with categories, probabilities of shape (n_rows, n_categories). For a numeric
+        column, quantiles of shape (n_rows, n_levels) in the units of the column.
+    """
+    n_rows, p = len(codes), len(columns.transforms)
+    rows = Rows(codes, columns.n_states, np.ones(n_rows), np.zeros(p))
+    logs, parts = joint_log_densities(mixture, rows)
+    shares = np.exp(logs - logsumexp(logs))
+    means = np.zeros((mixture.n_components, n_rows, p))
+    deviations = np.ones_like(means)
+    for part, here in parts:
+        for k in range(mixture.n_components if len(part.m) else 0):
+            mean = part.X @ part.slopes[k] + part.intercepts[k]
+            means[k][np.ix_(here, part.m)] = mean
+            deviations[k][np.ix_(here, part.m)] = np.sqrt(np.diag(part.covariances[k]))
+    numeric, out = list(columns.transforms), []
+    for j in range(len(columns.names)):
+        if j in columns.transforms:
+            i = numeric.index(j)
+            given = shares, means[:, :, i], deviations[:, :, i], levels
+            out.append(_quantiles(mixture, columns, codes, j, *given))
+        else:
+            out.append(_state_probabilities(mixture, codes, j, shares))
+    return out
+
+
+def _state_probabilities(mixture, codes, variable, shares):
+    """Return the probabilities of the states of a discrete variable for each row."""
+    d, q = np.searchsorted(mixture.discrete, variable), mixture.n_states[variable]
+    probabilities = shares.T @ mixture.tables[:, d, :q]
+    observed = ~np.isnan(codes[:, variable])
+    probabilities[observed] = np.eye(q)[codes[observed, variable].astype(int)]
+    return probabilities
+
+
+def _quantiles(mixture, columns, codes, j, shares, means, deviations, levels):
+    """Return quantiles of a numeric column for each row, shape (n_rows, n_levels)."""
+    transform, n = columns.transforms[j], len(columns.names)
+    place = n + columns.spiked.index(j) if len(transform.spikes) else None
+    is_missing = np.isnan(codes[:, j if place is None else place])
+    values = np.where(is_missing, 0.0, transform.inverse(np.nan_to_num(codes[:, j])))
+    tables = np.ones((mixture.n_components, 1))
+    if place is not None:
+        d = np.searchsorted(mixture.discrete, place)
+        tables = mixture.tables[:, d, : len(transform.spikes) + 1]
+        observed = np.nan_to_num(codes[:, place]).astype(int)
+        is_spike = observed > 0
+        values[is_spike] = transform.spikes[observed[is_spike] - 1]
+    out = np.repeat(values[:, None], len(levels), axis=1)
+    here = np.flatnonzero(is_missing)
+    if len(here):
+        given = shares[:, here], means[:, here], deviations[:, here], tables
+        out[here] = _invert_distribution(transform, *given, np.asarray(levels, dtype=float))
+    return out
+
+
+def _invert_distribution(transform, shares, means, deviations, tables, levels):
+    """Return quantiles of mixtures of normal distributions and point masses by bisection."""
+    spikes = transform.spikes
+    places = transform.forward(spikes)
+    weights = (shares * tables[:, :1])[:, :, None]
+    masses = shares.T @ tables[:, 1:]
+    low = (means - 12.0 * deviations).min(axis=0)[:, None] + np.zeros(len(levels))
+    high = (means + 12.0 * deviations).max(axis=0)[:, None] + np.zeros(len(levels))
+    if len(spikes):
+        low, high = np.minimum(low, places.min() - 1.0), np.maximum(high, places.max() + 1.0)
+    for _ in range(N_BISECTIONS):
+        z = 0.5 * (low + high)
+        normal = ndtr((z[None] - means[:, :, None]) / deviations[:, :, None])
+        total = (weights * normal).sum(axis=0)
+        for place, mass in zip(places, masses.T, strict=True):
+            total += mass[:, None] * (z >= place)
+        is_below = total < levels
+        low, high = np.where(is_below, z, low), np.where(is_below, high, z)
+    values = transform.inverse(high)
+    for place, spike in zip(places, spikes, strict=True):
+        values[(low <= place) & (place <= high)] = spike
+    return values
+
+
+def _check_levels(quantiles):
+    """Return probabilities as an array; raise a ValueError unless they are between 0 and 1."""
+    levels = np.asarray(quantiles, dtype=float)
+    if levels.ndim != 1 or not ((levels > 0) & (levels < 1)).all():
+        raise ValueError(
+            f"quantiles must be a list of probabilities between 0 and 1; got {quantiles!r}."
+        )
+    return levels
+
+
+def _has_gaussians(model):
+    return model.potentials == "gaussian"
+
+
+class TableDensity(EnergyEstimator):
+    """Base class of densities of tables, with samples, imputation and conditional marginals.
+
+    A subclass has the parameter ``potentials``, and the fitted attributes ``mixture_`` and
+    ``_columns``. With neural networks it also has ``energy_``.
+    """
+
+    def sample(self, n_samples=1, *, given=None, random_state=None):
+        """Draw samples.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows to draw.
+        given : dict, or array-like or frame of one or n_samples rows, optional
+            Observed entries: ``{column: value}``, or rows with nan or None for the entries to draw.
+            By default all entries are drawn.
+        random_state : int, RandomState, Generator or None, default=None
+            Random numbers of the draws. An int makes the result reproducible.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            With ``potentials="gaussian"`` or ``density="mixture"``, independent draws from the
+            mixture. With neural networks and ``density="mrf"``, each row is chosen from 100 draws
+            from the mixture by its importance weight. This is approximately a draw from the model
+            if the mixture is close to it.
+        """
+        return super().sample(n_samples, given=given, random_state=random_state)
+
+    def _draw(self, codes, rng):
+        return self._impute(codes, "sample", rng)
+
+    def predict(self, X):
+        """Impute missing entries by the most probable values given the observed entries of a row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories with missing entries (nan, None or NA).
+
+        Returns
+        -------
+        ndarray or frame of shape (n_samples, n_features)
+            Complete rows: conditional medians and the most probable categories or, with
+            ``potentials="network"``, the best of the conditional means of the mixture's components.
+            They are a frame with the columns' data types if the training rows were a frame.
+        """
+        codes = self._impute(self._encode(X), "mode")
+        return self._to_frame(self._columns.decode(codes), X)
+
+    @available_if(_has_gaussians)
+    def marginals(self, X, *, quantiles=(0.05, 0.5, 0.95)):
+        """Return the distribution of each entry, given the observed entries of its row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories. Missing entries are nan, None or NA.
+        quantiles : array-like of shape (n_quantiles,), default=(0.05, 0.5, 0.95)
+            Probabilities of the quantiles of numeric columns, between 0 and 1.
+
+        Returns
+        -------
+        list of ndarray
+            One array per column. For a column with categories, it has the probabilities of
+            ``categories_``, shape (n_samples, n_categories). For a numeric column, it has the
+            quantiles in the units of the column, shape (n_samples, n_quantiles). The quantiles of
+            an observed entry are its value.
+        """
+        check_is_fitted(self)
+        levels = _check_levels(quantiles)
+        return conditional_marginals(self.mixture_, self._columns, self._encode(X), levels)
+
+    @property
+    def _is_gaussian(self):
+        return "energy_" not in vars(self)
+
+    @property
+    def _encoder(self):
+        return self._columns
+
+    def __sklearn_tags__(self):
+        """Return the scikit-learn tags of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
