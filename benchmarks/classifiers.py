@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from _common import bars, computed_from, markdown, options, save, write_tables
+from _common import computed_from, markdown, options, save, write_tables
 from joblib import Parallel, delayed
 from scipy.stats import rankdata
 from sklearn.compose import make_column_selector, make_column_transformer
@@ -164,16 +164,15 @@ def make_linear():
     return make_pipeline(encode, LogisticRegression(max_iter=5000))
 
 
-def make_trees(X, seed):
-    """Return boosted trees; without categorical columns, the frame is converted to an array."""
-    return HistGradientBoostingClassifier(random_state=seed)
-
-
-def make(method, X, seed):
+def make(method, seed):
     """Return an estimator with default parameters."""
     if method == LINEAR:
         return make_linear()
-    return make_trees(X, seed) if method == TREES else NNMRFClassifier(random_state=seed)
+    return (
+        HistGradientBoostingClassifier(random_state=seed)
+        if method == TREES
+        else NNMRFClassifier(random_state=seed)
+    )
 
 
 def score(model, X, y):
@@ -194,7 +193,7 @@ def score(model, X, y):
 def evaluate(method, data, seed):
     """Return scores and processor seconds of a method in one split."""
     X, y, X_test, y_test = data
-    model = make(method, X, seed)
+    model = make(method, seed)
     start = time.process_time()
     model.fit(X, y)
     seconds = time.process_time() - start
