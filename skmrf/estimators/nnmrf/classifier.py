@@ -356,7 +356,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         ndarray of shape (n_samples, n_classes)
             Log-probabilities in nats. Classes are in the order of ``classes_``.
         """
-        return log_softmax(np.tensordot(self.exponents_, self._member_log_proba(X), 1))
+        logs = self._member_log_proba(X)
+        return log_softmax(np.tensordot(self.exponents_, logs, 1))
 
     def _member_log_proba(self, X):
         """Return the log-probabilities of each member, shape (n_members, n_rows, n_classes)."""

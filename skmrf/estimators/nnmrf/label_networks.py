@@ -50,14 +50,17 @@ class Networks:
     activation: str
 
     @classmethod
-    def random(cls, n_networks, n_features, n_units, log_shares, activation, rng):
-        """Return random networks, which predict about the shares of the classes."""
-        n_classes = len(log_shares)
+    def random(cls, n_features, n_units, log_shares, activation, rng):
+        """Return random networks, which predict about the shares of the classes.
+
+        ``log_shares`` has the log of the shares for each network, shape (n_networks, n_classes).
+        """
+        n_networks, n_classes = log_shares.shape
         theta = [
             rng.normal(size=(n_networks, n_features, n_units)) / np.sqrt(max(n_features, 1)),
             np.zeros((n_networks, 1, n_units)),
             0.1 * rng.normal(size=(n_networks, n_units, n_classes)) / np.sqrt(n_units),
-            np.tile(log_shares, (n_networks, 1, 1)),
+            log_shares[:, None],
         ]
         return cls([a.astype(np.float32) for a in theta], activation)
 
@@ -197,10 +200,9 @@ def learn_networks(F, rows, settings, seed):
     """
     rng, F = np.random.default_rng(seed), F.astype(np.float32)
     n, total = len(F), rows.weights.sum()
-    networks = Networks.random(
-        rows.n_folds, F.shape[1], settings.n_units, rows.log_shares(), settings.activation, rng
-    )
     weights = rows.weights * (rows.folds != np.arange(rows.n_folds)[:, None])
+    shares = np.stack([rows._replace(weights=w).log_shares() for w in weights])
+    networks = Networks.random(F.shape[1], settings.n_units, shares, settings.activation, rng)
     weights = (weights * n / total).astype(np.float32)
     data = F, rows.targets.astype(np.float32), weights
     decay = min(settings.weight_decay / total, 1.0)
