@@ -7,6 +7,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from ..._data.classes import check_target
 from ..._data.frames import column_names, read_columns
@@ -441,9 +442,11 @@ def learn_member(kind, F, rows, given, settings, seed):
     member : ConvexMember or NetworkMember
         Learned member. ``held_out`` has the rows on which members are compared.
     """
-    if kind.potential in NETWORKS:
-        member = learn_networks(F, rows, settings, seed)
-        member.held_out = member.held_out[given]
-        return None, member
-    mapping = None if given is None else RadialFeatures(given, kind.width)
-    return mapping, learn_convex(F if mapping is None else mapping.transform(F), rows, *settings)
+    with threadpool_limits(1, user_api="blas"):  # threads slow down small matrix products
+        if kind.potential in NETWORKS:
+            member = learn_networks(F, rows, settings, seed)
+            member.held_out = member.held_out[given]
+            return None, member
+        mapping = None if given is None else RadialFeatures(given, kind.width)
+        F = F if mapping is None else mapping.transform(F)
+        return mapping, learn_convex(F, rows, *settings)
