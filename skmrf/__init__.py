@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .estimators.crbm import CRBMStructuredPredictor
     from .estimators.discrete_mrf import DiscreteMRF
     from .estimators.imputer import MRFImputer
+    from .estimators.nnmrf.bayes_classifier import NNMRFBayesClassifier
     from .estimators.nnmrf.classifier import NNMRFClassifier
     from .estimators.nnmrf.density import NNMRFDensity
     from .estimators.rbm import RBM
@@ -22,6 +23,7 @@ __all__ = [
     "DiscreteMRF",
     "MRFImputer",
     "MRFStructureLearner",
+    "NNMRFBayesClassifier",
     "NNMRFClassifier",
     "NNMRFDensity",
     "__version__",
@@ -34,6 +36,7 @@ _MODULES = {
     "DiscreteMRF": "estimators.discrete_mrf",
     "MRFImputer": "estimators.imputer",
     "MRFStructureLearner": "estimators.structure_learner",
+    "NNMRFBayesClassifier": "estimators.nnmrf.bayes_classifier",
     "NNMRFClassifier": "estimators.nnmrf.classifier",
     "NNMRFDensity": "estimators.nnmrf.density",
     "RBM": "estimators.rbm",

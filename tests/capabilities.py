@@ -26,6 +26,7 @@ from skmrf import (
     DiscreteMRF,
     MRFImputer,
     MRFStructureLearner,
+    NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
 )
@@ -99,8 +100,14 @@ def cases(seed=0):
         "NNMRFDensity": Case(
             NNMRFDensity(learner=Variational(2), potentials="network", **SMALL), numbers, None, nets
         ),
+        "NNMRFBayesClassifier": Case(
+            NNMRFBayesClassifier(learner=Variational(2), **SMALL), numbers, bits[:, 0], nets
+        ),
         "NNMRFClassifier": Case(
-            NNMRFClassifier(learner=Variational(2), **SMALL), numbers, bits[:, 0], nets
+            NNMRFClassifier(max_iter=3, random_state=0),
+            numbers,
+            bits[:, 0],
+            {"n_units": [4, 8]},
         ),
         "MRFImputer": Case(
             MRFImputer(DiscreteMRF(learner="exact", alpha=0.1), random_state=0),
@@ -300,7 +307,8 @@ CAPABILITIES = {
     "callbacks": with_callbacks,
 }
 
-_AT_ONCE = "its networks of labels are learned from all rows at once, by L-BFGS"
+_AT_ONCE = "its members are combined by rows that are left out of a fit to all rows"
+_SHARED_COVARIANCE = "its densities share a covariance that is estimated from all rows"
 _OF_ITS_MODEL = "it is trained by its parameter `estimator`"
 _NO_TRANSFORM = "it has no `transform`; what queries return are arrays"
 EXCEPTIONS = {
@@ -308,9 +316,11 @@ EXCEPTIONS = {
     ("BoltzmannMachine", "set_output"): _NO_TRANSFORM,
     ("CRBMStructuredPredictor", "set_output"): _NO_TRANSFORM,
     ("NNMRFDensity", "set_output"): _NO_TRANSFORM,
-    ("NNMRFClassifier", "set_output"): _NO_TRANSFORM,
+    ("NNMRFBayesClassifier", "set_output"): _NO_TRANSFORM,
     ("MRFStructureLearner", "set_output"): _NO_TRANSFORM,
+    ("NNMRFClassifier", "set_output"): _NO_TRANSFORM,
     ("NNMRFClassifier", "partial_fit"): _AT_ONCE,
+    ("NNMRFBayesClassifier", "partial_fit"): _SHARED_COVARIANCE,
     ("MRFImputer", "GridSearchCV"): "it has no `score`; search over a pipeline with a classifier",
     ("MRFImputer", "sample_weight"): _OF_ITS_MODEL,
     ("MRFImputer", "partial_fit"): _OF_ITS_MODEL,

@@ -22,6 +22,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
     inference,
@@ -219,7 +220,7 @@ def conditional_cases():
 
 
 def neural_cases():
-    """Return the cases of NNMRFDensity and NNMRFClassifier."""
+    """Return the cases of NNMRFDensity and NNMRFBayesClassifier."""
     (X, y), (incomplete, _) = mixed(), mixed(missing=True)
     columns = {"column_types": {2: "categorical"}}
     learners = {
@@ -235,11 +236,12 @@ def neural_cases():
             learner=learner, potentials="network", density="mrf", **columns, **SMALL_NETWORKS
         )
         yield f"neural {name} mrf", partial(_fit_and_ask, model, X, density_numbers)
-    for rule in ("conditional", "bayes"):
-        model = NNMRFClassifier(rule=rule, learner=Variational(2), **columns, **SMALL_NETWORKS)
-        yield f"classifier {rule}", partial(_fit_and_ask, model, X, label_numbers, y)
+    bayes = NNMRFBayesClassifier(learner=Variational(2), **columns, **SMALL_NETWORKS)
+    conditional = NNMRFClassifier(max_iter=5, n_centers=20, **columns, random_state=0)
+    for name, model in (("conditional", conditional), ("bayes", bayes)):
+        yield f"classifier {name}", partial(_fit_and_ask, model, X, label_numbers, y)
         yield (
-            f"classifier {rule} missing",
+            f"classifier {name} missing",
             partial(_fit_and_ask, model, incomplete, label_numbers, y),
         )
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skmrf import DiscreteMRF, MRFStructureLearner, NNMRFClassifier
+from skmrf import DiscreteMRF, MRFStructureLearner, NNMRFBayesClassifier, NNMRFClassifier
 
 
 class Killed(BaseException):
@@ -59,6 +59,6 @@ GRAPHS = [
     (MRFStructureLearner("pcd", n_bootstraps=4, max_iter=5, random_state=0), (HOLES[:, :3],)),
 ]
 CLASSES = [
-    NNMRFClassifier(node_layers=(3,), edge_layers=(3,), max_iter=3, rule=rule, random_state=0)
-    for rule in ("bayes", "conditional")
+    NNMRFBayesClassifier(node_layers=(3,), edge_layers=(3,), max_iter=3, random_state=0),
+    NNMRFClassifier(max_iter=3, random_state=0),
 ]

@@ -1,13 +1,11 @@
-"""Data and small models for the tests of NNMRFDensity and NNMRFClassifier."""
+"""Data and small models for the tests of NNMRFDensity and NNMRFBayesClassifier."""
 
 import functools
 
 import numpy as np
 import pytest
 
-from skmrf import NNMRFClassifier, NNMRFDensity
-from skmrf.energies import NeuralEnergy
-from skmrf.energies.neural_labels import NeuralLabels
+from skmrf import NNMRFBayesClassifier, NNMRFDensity
 from skmrf.learners import Grid
 
 SMALL = {
@@ -27,7 +25,7 @@ def small(*args, **parameters):
 
 
 def classes(*args, **parameters):
-    return NNMRFClassifier(*args, **SMALL | parameters)
+    return NNMRFBayesClassifier(*args, **SMALL | parameters)
 
 
 def ring(n, seed):
@@ -94,32 +92,6 @@ def base_of(model):
     return mean + scale * model.energy_.mean, scale * model.energy_.covariance * scale[:, None]
 
 
-LABEL_NETWORKS = SMALL | {"max_iter": 10}
-CASES = {
-    "numbers": ([0, 0, 0], [(0, 1), (2, 1)]),
-    "mixed": ([0, 3, 0, 2], [(0, 1), (2, 0), (1, 3)]),
-    "states": ([2, 3, 4], [(0, 1), (2, 1)]),
-    "no edges": ([0, 2], []),
-}
-
-
-def ensemble(*args, **parameters):
-    return NNMRFClassifier(*args, **LABEL_NETWORKS | parameters)
-
-
-def labelled(case, seed, n=23, n_labels=3):
-    """Return a label model with random parameters, rows and labels."""
-    n_states, edges = CASES[case]
-    rng = np.random.default_rng(seed)
-    networks = NeuralEnergy.random(
-        n_states, edges, node_layers=(3, 2), edge_layers=(4,), random_state=rng
-    )
-    model = NeuralLabels.random(networks, n_labels, 2.0, random_state=rng)
-    theta = {k: v + rng.normal(0, 0.5, v.shape) for k, v in model.theta.items()}
-    X = np.stack([rng.normal(size=n) if q == 0 else rng.integers(0, q, n) for q in n_states], 1)
-    return model.with_theta(theta), X, rng.integers(0, n_labels, n)
-
-
 def rings(n, seed):
     """Return points on a ring, and points off it with the same mean and covariance."""
     rng = np.random.default_rng(seed)
@@ -141,8 +113,8 @@ def kinds(n, seed):
 
 @functools.lru_cache
 def fitted(kind, seed):
-    """Return a fitted NNMRFClassifier with an ensemble; it is cached and must not be changed."""
-    make, categorical = {"rings": (rings, None), "kinds": (kinds, [1])}[kind]
+    """Return a fitted NNMRFBayesClassifier; it is cached and must not be changed."""
+    make, categorical = {"rings": (rings, "auto"), "kinds": (kinds, "auto")}[kind]
     X, y = make(150, seed)
-    model = ensemble(column_types=categorical, max_iter=40, random_state=seed)
+    model = classes(column_types=categorical, max_iter=40, random_state=seed)
     return model.fit(X, y, sample_weight=np.where(y == y[0], 1.0, 1.5))

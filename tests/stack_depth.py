@@ -20,6 +20,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
 )
@@ -70,7 +71,9 @@ def fits():
         "RBM": lambda: RBM(2, **SMALL).fit(bits),
         "CRBMStructuredPredictor": lambda: CRBMStructuredPredictor(2, **SMALL).fit(numbers, bits),
         "NNMRFDensity": lambda: NNMRFDensity(potentials="network", **NETWORKS).fit(numbers),
-        "NNMRFClassifier": lambda: NNMRFClassifier(**NETWORKS).fit(numbers, bits[:, 0]),
+        "NNMRFDensity, Gaussian": lambda: NNMRFDensity().fit(numbers),
+        "NNMRFBayesClassifier": lambda: NNMRFBayesClassifier(**NETWORKS).fit(numbers, bits[:, 0]),
+        "NNMRFClassifier": lambda: NNMRFClassifier(max_iter=2).fit(numbers, bits[:, 0]),
         "MRFStructureLearner": lambda: MRFStructureLearner(**SMALL).fit(many),
     }
 

@@ -3,9 +3,9 @@ Classifier comparison with outlier detection
 ============================================
 
 This example repeats scikit-learn's comparison of classifiers on three two-dimensional data sets,
-with :class:`~skmrf.NNMRFClassifier` in the first column. This classifier combines a discriminative
-network ensemble with a density for each class. The classifier therefore also returns the log
-density of a point, which is low for outliers. The example takes about twenty seconds.
+with :class:`~skmrf.NNMRFClassifier` and :class:`~skmrf.NNMRFBayesClassifier` in the first columns.
+The second has a density for each class. It therefore also returns the log density of a point, which
+is low for outliers. The example takes about twenty seconds.
 """
 
 # %%
@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from skmrf import NNMRFClassifier
+from skmrf import NNMRFBayesClassifier, NNMRFClassifier
 
 N, N_TRAIN = 2400, 400
 linear, side = make_classification(
@@ -48,6 +48,7 @@ sets = {
 
 classifiers = {
     "NNMRFClassifier": NNMRFClassifier(random_state=0),
+    "NNMRFBayesClassifier": NNMRFBayesClassifier(random_state=0),
     "naive Bayes": GaussianNB(),
     "QDA": QuadraticDiscriminantAnalysis(),
     "SVC, RBF": make_pipeline(StandardScaler(), SVC()),
@@ -64,15 +65,15 @@ for place, (X, y) in sets.items():
         accuracy[place, name] = fitted[place, name].score(test, truth)
 for name in classifiers:
     shares = ", ".join(f"{place} {accuracy[place, name]:.1%}" for place in sets)
-    print(f"{name:18} {shares}")
+    print(f"{name:20} {shares}")
 
 # %%
 # Class probabilities and densities
 # ---------------------------------
 # The figures show three quantities on a grid of points: the probability of the second class, the
-# decision boundary (black) and, for ``NNMRFClassifier``, the log density log p(x) with one contour
-# line per nat. Far from the training rows, a classifier may be certain of a class. Only the density
-# shows that such points are unlikely.
+# decision boundary (black) and, for ``NNMRFBayesClassifier``, the log density log p(x) with one
+# contour line per nat. Far from the training rows, a classifier may be certain of a class. Only the
+# density shows that such points are unlikely.
 
 blue, orange, paper = "#3b75af", "#c8781e", "#ffffff"
 classes = LinearSegmentedColormap.from_list("classes", [blue, paper, orange])
@@ -115,9 +116,9 @@ def draw_classes(axes, place, name):
 
 
 def draw_density(axes, place, size=7):
-    """Draw the log density of NNMRFClassifier."""
+    """Draw the log density of NNMRFBayesClassifier."""
     x, y, points, frame = make_grid(place)
-    density = fitted[place, "NNMRFClassifier"].score_samples(points).reshape(x.shape)
+    density = fitted[place, "NNMRFBayesClassifier"].score_samples(points).reshape(x.shape)
     top = density.max()
     axes.imshow(density, cmap="Greys", vmin=top - 9, vmax=top + 4, **frame)
     lines = top - 0.5 - np.arange(9)[::-1]
@@ -127,14 +128,14 @@ def draw_density(axes, place, size=7):
 
 figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
 draw_density(axes, "moons", size=14)
-axes.set_title("NNMRFClassifier, log p(x)")
+axes.set_title("NNMRFBayesClassifier, log p(x)")
 
 # %%
 # The numbers in the panels are accuracies on the test rows. The last column is the log density of
-# ``NNMRFClassifier``.
+# ``NNMRFBayesClassifier``.
 
 size = len(sets), len(classifiers) + 1
-figure, panels = plt.subplots(*size, figsize=(11.5, 5.4), layout="constrained")
+figure, panels = plt.subplots(*size, figsize=(12.8, 5.4), layout="constrained")
 for row, place in zip(panels, sets, strict=True):
     for axes, name in zip(row, classifiers, strict=False):
         draw_classes(axes, place, name)

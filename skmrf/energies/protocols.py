@@ -14,7 +14,6 @@ protocol                            addition to :class:`~skmrf.energies.Energy`
 :class:`BinaryPairwiseEnergy`       variables with two states, a coupling matrix and biases
 :class:`LayeredEnergy`              a visible and a hidden layer of two-state units
 :class:`ConditionalLayeredEnergy`   two layers of two-state units given inputs
-:class:`LabelEnergy`                one class label given a row
 :class:`ContinuousEnergy`           continuous variables with a Gaussian base
 ==================================  ==============================================================
 
@@ -387,33 +386,6 @@ class ConditionalLayeredEnergy(GibbsEnergy):
             Biases of the visible units given the inputs.
         hidden : ndarray of shape (n_rows, n_hidden)
             Biases of the hidden units given the inputs.
-        """
-
-
-class LabelEnergy(Energy):
-    """Energy of one class label given a row of inputs.
-
-    The last column of the rows of ``log_potential(X)`` is the label's code.
-    """
-
-    @property
-    @abstractmethod
-    def n_labels(self):
-        """Number of labels."""
-
-    @abstractmethod
-    def log_proba(self, X):
-        """Return ``log p(y | x)`` of each row and label.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_variables)
-            Rows without labels.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_labels)
-            Log-probabilities in nats.
         """
 
 

@@ -166,7 +166,8 @@ class Checkpoint:
 
     Some estimators are trained in parts, and resume after the last part in the file:
     ``MRFStructureLearner`` after the search for the graph and after each bootstrap,
-    ``NNMRFClassifier`` after the density of each class and after each member of the ensemble.
+    ``NNMRFClassifier`` after each member, and ``NNMRFBayesClassifier`` after the density of each
+    class.
 
     Parameters
     ----------

@@ -10,7 +10,14 @@ from numpy.testing import assert_array_equal
 from pandas.testing import assert_frame_equal
 from sklearn.base import clone
 
-from skmrf import RBM, TRUSTED_TYPES, BoltzmannMachine, DiscreteMRF, NNMRFClassifier, NNMRFDensity
+from skmrf import (
+    RBM,
+    TRUSTED_TYPES,
+    BoltzmannMachine,
+    DiscreteMRF,
+    NNMRFBayesClassifier,
+    NNMRFDensity,
+)
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
 
@@ -160,7 +167,7 @@ def test_frames_of_densities(seed):
     assert filled.dtypes.equals(X.dtypes)
     assert_frame_equal(filled[missing["str"].notna()][["str"]], X[missing["str"].notna()][["str"]])
     y = np.arange(40) % 2
-    assert NNMRFClassifier(**NETS).fit(X, y).sample(5, random_state=0).dtypes.equals(X.dtypes)
+    assert NNMRFBayesClassifier(**NETS).fit(X, y).sample(5, random_state=0).dtypes.equals(X.dtypes)
 
 
 def test_arrow_types(seed):

@@ -12,7 +12,7 @@ from skmrf import (
     BoltzmannMachine,
     CRBMStructuredPredictor,
     DiscreteMRF,
-    NNMRFClassifier,
+    NNMRFBayesClassifier,
     NNMRFDensity,
 )
 from skmrf.learners import CD, LSSVM, MLEBP, MSSVM, PCD, CDPercLoss
@@ -457,7 +457,7 @@ def test_bad_parameters_of_neural_models(parameters, message):
     with pytest.raises(ValueError, match=message):
         model.fit(rows)
     assert not_fitted(model)
-    model = NNMRFClassifier(**{"max_iter": 1} | parameters)
+    model = NNMRFBayesClassifier(**{"max_iter": 1} | parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(rows, X[:, 0])
     assert not_fitted(model)
@@ -474,7 +474,7 @@ def test_bad_parameters_of_neural_models(parameters, message):
     ],
 )
 def test_bad_labels_of_classes(labels, message):
-    model = NNMRFClassifier(max_iter=1)
+    model = NNMRFBayesClassifier(max_iter=1)
     labels = np.array(labels, dtype=None if isinstance(labels[0], float) else object)
     with pytest.raises(ValueError, match=message):
         model.fit(numbers(20), labels)

@@ -15,6 +15,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
 )
@@ -33,7 +34,8 @@ ESTIMATORS = {  # estimator, rows, targets
     "crbm": (CRBMStructuredPredictor(3, **FEW), NUMBERS, BITS[:, :2]),
     "structure": (MRFStructureLearner("exact", random_state=0), BITS, None),
     "density": (NNMRFDensity(potentials="network", **SMALL), NUMBERS, None),
-    "classifier": (NNMRFClassifier(**SMALL), NUMBERS, BITS[:, 0]),
+    "classifier": (NNMRFClassifier(max_iter=3), NUMBERS, BITS[:, 0]),
+    "classes": (NNMRFBayesClassifier(**SMALL), NUMBERS, BITS[:, 0]),
 }
 
 

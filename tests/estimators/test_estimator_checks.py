@@ -17,6 +17,7 @@ from skmrf import (
     DiscreteMRF,
     MRFImputer,
     MRFStructureLearner,
+    NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
 )
@@ -61,8 +62,9 @@ VARIANTS = [  # one of each class, and those that take less than a second
     RBM(2, "pcd", binarize=0.5, alpha=0.01, max_iter=2),
     CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=0.01),
     NNMRFDensity("empty", QUICK, potentials="network", **SMALL),
-    NNMRFClassifier("empty", QUICK, rule="bayes", early_stopping=False, **SMALL),
+    NNMRFBayesClassifier("empty", QUICK, early_stopping=False, **SMALL),
     MRFImputer(DiscreteMRF("independent", "exact", alpha=0.1)),
+    NNMRFClassifier(max_iter=20),
 ]
 LONG_VARIANTS = [
     DiscreteMRF(learner="pseudo-likelihood"),
@@ -85,7 +87,8 @@ LONG_VARIANTS = [
     NNMRFDensity(
         "empty", QUADRATURE, potentials="network", base=0.01, early_stopping=True, **SMALL
     ),
-    NNMRFClassifier("tree", **SMALL),
+    NNMRFBayesClassifier("tree", **SMALL),
+    NNMRFClassifier(),
     MRFImputer(NNMRFDensity(potentials="network", **SMALL)),
     MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),
 ]
@@ -94,7 +97,7 @@ SLOW_VARIANTS = [
     MRFStructureLearner(search="nodewise"),
     CRBMStructuredPredictor(4, max_iter=20),
     MRFImputer(),  # the default models
-    NNMRFClassifier("tree", QUADRATURE, base=0.1, rule="bayes", early_stopping=False, **SMALL),
+    NNMRFBayesClassifier("tree", QUADRATURE, base=0.1, early_stopping=False, **SMALL),
 ]
 VARIANTS += [pytest.param(estimator, marks=pytest.mark.long) for estimator in LONG_VARIANTS]
 VARIANTS += [pytest.param(estimator, marks=pytest.mark.slow) for estimator in SLOW_VARIANTS]

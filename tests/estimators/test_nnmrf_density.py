@@ -168,7 +168,7 @@ def test_graphs(graph, edges, density, seed):
     assert model.sample(3, given={"b": 0.0}, random_state=0).shape == (3, 4)
     if graph != "empty" and density == "mixture":
         y = np.resize([0, 1], len(X))
-        for part in classes(graph, rule="bayes").fit(X, y).densities_:
+        for part in classes(graph).fit(X, y).densities_:
             assert graph in ("tree", "knn") or part.edges_.tolist() == edges
 
 

@@ -217,7 +217,7 @@ def test_columns_without_entries_in_a_class(n):
         b=NAMED["b"].where(y == "x"), kind=pd.Categorical(np.where(y == "x", kinds, None))
     )
     with pytest.warns(UserWarning, match="Column 'b' has no observed entry in class 'y'\\. The"):
-        model = classes(rule="bayes").fit(table, y)
+        model = classes().fit(table, y)
     drawn = model.sample(400, y="y", random_state=0).to_numpy()
     mean, spread = NAMED["b"].mean(), NAMED["b"].std()
     assert abs(np.mean(drawn[:, 1].astype(float)) - mean) < spread

@@ -25,6 +25,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
 )
@@ -111,15 +112,15 @@ CASES = {
         NNMRFDensity(potentials="network", column_types={1: "categorical"}, **SMALL),
         BOTH[:, 2:],
     ),
-    "NNMRFClassifier": (NNMRFClassifier(**SMALL), NUMBERS, WORDS[:, 1].astype(str)),
-    "NNMRFClassifier bayes": (NNMRFClassifier(rule="bayes", **SMALL), NUMBERS, BITS[:, 0]),
+    "NNMRFBayesClassifier": (NNMRFBayesClassifier(**SMALL), NUMBERS, WORDS[:, 1].astype(str)),
+    "NNMRFClassifier": (NNMRFClassifier(max_iter=3, random_state=0), NUMBERS, BITS[:, 0]),
     "pipeline": (make_pipeline(FunctionTransformer(np.abs), RBM(3, "cd", **WEAK)), BITS),
     "grid search": (
         GridSearchCV(DiscreteMRF(learner=PCD(n_chains=10), **WEAK), {"alpha": [0.1, 1.0]}, cv=2),
         BITS,
     ),
     "search of classifiers": (
-        GridSearchCV(NNMRFClassifier(rule="bayes", **SMALL), {"max_iter": [1]}, cv=2),
+        GridSearchCV(NNMRFBayesClassifier(**SMALL), {"max_iter": [1]}, cv=2),
         NUMBERS,
         BITS[:, 0],
     ),

@@ -15,7 +15,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
-    NNMRFClassifier,
+    NNMRFBayesClassifier,
     NNMRFDensity,
 )
 from skmrf.energies import DiscreteEnergy, FactorGraph
@@ -77,7 +77,7 @@ def make_binary_rows(seed):
 
 
 SUPPORTED = [DiscreteMRF, BoltzmannMachine, RBM, MRFStructureLearner]
-UNSUPPORTED = [CRBMStructuredPredictor, NNMRFDensity, NNMRFClassifier]
+UNSUPPORTED = [CRBMStructuredPredictor, NNMRFDensity, NNMRFBayesClassifier]
 
 
 def make_estimator(kind, learner):

@@ -15,7 +15,14 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from zoo import ZOO
 
-from skmrf import RBM, BoltzmannMachine, DiscreteMRF, MRFStructureLearner, NNMRFDensity
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    DiscreteMRF,
+    MRFStructureLearner,
+    NNMRFClassifier,
+    NNMRFDensity,
+)
 from skmrf.learners import PCD, PSMC
 from skmrf.likelihood import ais
 from skmrf.samplers import Product
@@ -177,9 +184,10 @@ def fitted_arrays(model):
         arrays = [model.edges_, model.coupling_, model.p_values_, model.path_.parameters]
         arrays += [model.edge_frequency_, model.edge_probability_]
         return [*arrays, *model.energy_.theta.values()]
-    members = [] if model.ensemble_ is None else model.ensemble_.members
-    energies = [density.energy_ for density in model.densities_] + members
-    return [values for energy in energies for values in energy.theta.values()]
+    if isinstance(model, NNMRFClassifier):
+        parts = [m.networks.theta if m.n_iter else [m.coef] for m in model.members_]
+        return [values for part in parts for values in part] + [model.exponents_]
+    return [v for density in model.densities_ for v in density.energy_.theta.values()]
 
 
 def assert_fitted(model, expected):
@@ -241,7 +249,7 @@ def test_unfinished_search_starts_anew(tmp_path):
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-@pytest.mark.parametrize("model", CLASSES, ids=lambda model: model.rule)
+@pytest.mark.parametrize("model", CLASSES, ids=lambda model: type(model).__name__)
 def test_classifier_resumes_bit_for_bit(model, n_jobs, tmp_path):
     rows, path, model = (
         (INCOMPLETE, LABELS),
@@ -266,7 +274,7 @@ def test_classifier_resumes_bit_for_bit(model, n_jobs, tmp_path):
 
 
 def test_interrupted_class_is_fitted_again(tmp_path):
-    path, model = tmp_path / "fit", clone(CLASSES[1])
+    path, model = tmp_path / "fit", clone(CLASSES[0])
     rows = NUMBERS, LABELS
     _, whole = fit_and_count(model, rows)
 
@@ -321,11 +329,11 @@ def test_ctrl_c_keeps_the_file_of_the_last_complete_part(tmp_path):
     with pytest.warns(ConvergenceWarning, match="Interrupted"):
         model.fit(X)
     assert not path.exists()  # as the search is incomplete
-    model = clone(CLASSES[1]).set_callbacks(Checkpoint(path, 0), Killer(2 + 3, KeyboardInterrupt))
-    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 15 members"):
+    model = clone(CLASSES[1]).set_callbacks(Checkpoint(path, 0), Killer(3, KeyboardInterrupt))
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 6 members"):
         model.fit(NUMBERS, LABELS)
     saved = joblib.load(path)
-    assert len(saved["state"]) == 2 + 2
+    assert len(saved["state"]) == 2
     assert not saved["ended"]
     model.set_callbacks(Checkpoint(path)).fit(NUMBERS, LABELS)
     assert_fitted(model, fitted_arrays(clone(model).set_callbacks().fit(NUMBERS, LABELS)))
@@ -368,12 +376,12 @@ def test_killed_classifier_process_resumes_bit_for_bit(n_jobs, tmp_path):
         tmp_path / "fit",
         (
             "import sys, numpy as np\n"
-            "from skmrf import NNMRFClassifier\n"
+            "from skmrf import NNMRFBayesClassifier\n"
             "from skmrf.training import Checkpoint\n"
             "rng = np.random.default_rng(0)\n"
             "y = np.arange(600) % 3\n"
             "X = rng.normal(size=(600, 4)) + y[:, None]\n"
-            f"model = NNMRFClassifier(max_iter=30, random_state=0, n_jobs={n_jobs})\n"
+            f"model = NNMRFBayesClassifier(max_iter=30, random_state=0, n_jobs={n_jobs})\n"
             "model.set_callbacks(Checkpoint(sys.argv[1], 0)).fit(X, y)\n"
             "np.save(sys.argv[1] + '.npy', model.predict_proba(X))\n"
         ),

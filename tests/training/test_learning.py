@@ -19,7 +19,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
-    NNMRFClassifier,
+    NNMRFBayesClassifier,
     NNMRFDensity,
 )
 from skmrf._utils.history import History
@@ -537,7 +537,7 @@ VERBOSE = {
     "RBM": (RBM(2, **QUICK), "epoch 2 of at most 3, at most "),
     "CRBMStructuredPredictor": (CRBMStructuredPredictor(2, "lr", **QUICK), "epoch 2 of at most 3"),
     "NNMRFDensity": (NNMRFDensity(potentials="network", **QUICK), "epoch 2 of at most 3, at most "),
-    "NNMRFClassifier": (NNMRFClassifier(rule="bayes", **QUICK), "part 2 of at most 2"),
+    "NNMRFBayesClassifier": (NNMRFBayesClassifier(**QUICK), "part 2 of at most 2"),
     "MRFStructureLearner": (MRFStructureLearner("exact", **QUICK), "epoch 2, 0 s"),
 }
 
@@ -551,7 +551,7 @@ def test_verbose_prints_progress(name, capsys):
     X, y = rng.choice([-1, 1], size=(40, 3)), np.arange(40) % 2
     X = np.maximum(X, 0) if name == "RBM" else X
     X = X + rng.normal(size=X.shape) if name.startswith("NNMRF") else X
-    targets = (y,) if name in ("NNMRFClassifier", "CRBMStructuredPredictor") else ()
+    targets = (y,) if name in ("NNMRFBayesClassifier", "CRBMStructuredPredictor") else ()
     for verbose in (0, 1, 2):
         clone(model).set_params(verbose=verbose).fit(X, *targets)
         lines = capsys.readouterr().out.splitlines()

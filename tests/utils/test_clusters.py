@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV
 
-from skmrf import DiscreteMRF, MRFStructureLearner, NNMRFClassifier, inference, likelihood
+from skmrf import DiscreteMRF, MRFStructureLearner, NNMRFBayesClassifier, inference, likelihood
 from skmrf.datasets import make_ising
 from skmrf.learners import PCD
 from skmrf.samplers import gibbs
@@ -50,7 +50,7 @@ def bootstraps():
 def classes():
     """Return class probabilities and densities."""
     small = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "random_state": 0}
-    model = NNMRFClassifier(**small).fit(NUMBERS, LABELS)
+    model = NNMRFBayesClassifier(**small).fit(NUMBERS, LABELS)
     return [model.predict_proba(NUMBERS), model.score_samples(NUMBERS)]
 
 
@@ -223,10 +223,10 @@ def kill_one_actor():
 def check_progress(capsys):
     """Check that a progress bar of each estimator is shown."""
     small = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 2, "random_state": 0}
-    model = NNMRFClassifier(**small, n_jobs=2).set_callbacks(ProgressBar())
+    model = NNMRFBayesClassifier(**small, n_jobs=2).set_callbacks(ProgressBar())
     model.fit(NUMBERS, LABELS)
     shown = capsys.readouterr().out
-    assert "NNMRFClassifier" in shown
+    assert "NNMRFBayesClassifier" in shown
     assert "NNMRFDensity" in shown
     inner = DiscreteMRF(learner="pcd", max_iter=3, random_state=0)
     search = GridSearchCV(inner, {"alpha": [0.0, 0.1]}, cv=2, n_jobs=2)
@@ -275,7 +275,7 @@ def test_task_size_of_a_class(sent):
     labels = np.arange(3000) % 3
     rows = RNG.normal(size=(3000, 5)) + labels[:, None]
     layers = {"node_layers": (3,), "edge_layers": (3,)}
-    model = NNMRFClassifier(**layers, max_iter=1, random_state=0).set_callbacks(ProgressBar())
+    model = NNMRFBayesClassifier(**layers, max_iter=1, random_state=0).set_callbacks(ProgressBar())
     for _ in range(2):
         model.fit(rows, labels)
     densities, members = sent[:3] + sent[18:21], sent[3:18] + sent[21:]

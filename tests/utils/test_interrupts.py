@@ -18,6 +18,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
 )
@@ -26,7 +27,6 @@ from skmrf._kernels.tables import incidence
 from skmrf._utils import interrupts
 from skmrf._utils.interrupts import InterruptLater
 from skmrf.energies import PairwiseEnergy
-from skmrf.estimators.nnmrf import classifier
 from skmrf.inference import map_assignment
 from skmrf.structure import Penalized, penalised
 from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
@@ -205,7 +205,7 @@ CASES = {
     "density": (NNMRFDensity(potentials="network", **SMALL), (NUMBERS,)),
     "structure": (MRFStructureLearner("exact", n_bootstraps=8, random_state=0), (X,)),
     "with_structure": (DiscreteMRF(MRFStructureLearner("exact"), **TABLES), (X,)),
-    "classifier": (NNMRFClassifier(max_iter=2, **SMALL), (NUMBERS, LABELS)),
+    "classifier": (NNMRFBayesClassifier(max_iter=2, **SMALL), (NUMBERS, LABELS)),
 }
 pytestmark = pytest.mark.filterwarnings("ignore:Learning had not converged")
 all_cases = pytest.mark.parametrize("name", CASES)
@@ -346,60 +346,20 @@ def test_callbacks_can_stop_bootstraps():
 
 
 def test_members_before_ctrl_c_are_kept():
-    ctrl_c = CtrlC(2 + 3)  # at the third member, after two classes
-    model = clone(CASES["classifier"][0]).set_callbacks(ctrl_c)
-    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 15 members"):
+    ctrl_c = CtrlC(3)  # at the third member
+    model = NNMRFClassifier(max_iter=3, random_state=0).set_callbacks(ctrl_c)
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 6 members"):
         model.fit(NUMBERS, LABELS)
-    assert len(model.ensemble_.members) == 2
+    assert ctrl_c.names[1] == "member"
+    assert model.kinds_ == [("linear", None), ("spline", None)]
     whole = clone(model).set_callbacks().fit(NUMBERS, LABELS)
-    for actual, expected in zip(model.ensemble_.members, whole.ensemble_.members, strict=False):
-        for part, values in expected.theta.items():
-            np.testing.assert_array_equal(actual.theta[part], values)
-
-
-@pytest.mark.parametrize(
-    ("n_done", "n_jobs"),
-    [(0, None), pytest.param(0, 2, marks=pytest.mark.long), (1, None), (2, None)],
-)
-def test_ctrl_c_before_the_first_member(n_done, n_jobs):
-    """Complete densities are kept, the others have one epoch, and Bayes' rule classifies."""
-    model = clone(CASES["classifier"][0]).set_params(n_jobs=n_jobs)
-    whole = clone(model).fit(NUMBERS, LABELS)
-    ctrl_c = CtrlC(n_done + 1)
-    model.set_callbacks(ctrl_c)
-    what = "2 densities of classes" if n_done < 2 else "15 members"
-    with pytest.warns(ConvergenceWarning) as warned:
+    for actual, expected in zip(model.members_, whole.members_, strict=False):
+        np.testing.assert_array_equal(actual.coef, expected.coef)
+    np.testing.assert_allclose(model.predict_proba(NUMBERS).sum(axis=1), 1.0)
+    model = clone(model).set_callbacks(CtrlC(1))
+    with pytest.warns(ConvergenceWarning), pytest.raises(KeyboardInterrupt):
         model.fit(NUMBERS, LABELS)
-    messages = [str(warning.message) for warning in warned]
-    assert any(f"Interrupted after {n_done % 2} of {what}" in message for message in messages)
-    assert any("classified by Bayes' rule" in message for message in messages)
-    if n_jobs is None:  # densities with one epoch do not warn
-        assert sum("had not converged" in message for message in messages) == n_done
-    assert ctrl_c.names.count("member of the ensemble") == (n_done == 2)
-    assert {warning.filename for warning in warned} == {__file__}
-    assert [density.n_iter_ for density in model.densities_] == n_done * [2] + (2 - n_done) * [1]
-    for actual, expected in zip(model.densities_[:n_done], whole.densities_, strict=False):
-        np.testing.assert_array_equal(
-            actual.score_samples(NUMBERS), expected.score_samples(NUMBERS)
-        )
-    rows = np.where(RNG.random(NUMBERS.shape) < 0.3, np.nan, NUMBERS)
-    actual = model.predict_proba(rows)
-    assert np.abs(actual - whole.predict_proba(rows)).max() > 0.01
-    np.testing.assert_array_equal(actual, model.set_params(rule="bayes").predict_proba(rows))
-    assert model.score(NUMBERS, LABELS) > 0.6
-
-
-def test_ctrl_c_between_the_densities_and_the_first_member(monkeypatch):
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(classifier, "member_tasks", interrupted)
-    model = clone(CASES["classifier"][0])
-    with pytest.warns(ConvergenceWarning, match="before the ensemble was learned"):
-        model.fit(NUMBERS, LABELS)
-    assert model.ensemble_ is None
-    assert [density.n_iter_ for density in model.densities_] == [2, 2]
-    assert np.isfinite(model.predict_log_proba(NUMBERS)).all()
+    assert not hasattr(model, "classes_")
 
 
 def test_threads_that_continue_after_ctrl_c_have_no_effect(monkeypatch):
@@ -422,18 +382,18 @@ def test_threads_that_continue_after_ctrl_c_have_no_effect(monkeypatch):
     assert not [name for name in vars(model.densities_[0]) if "callback" in name]
 
 
-def test_ctrl_c_after_the_last_member(monkeypatch, tmp_path):
+def test_ctrl_c_after_the_last_class(monkeypatch, tmp_path):
     """If Ctrl-C comes during the last write, the model is complete and the fit warns."""
     write = FileCheckpoint.write
 
     def write_and_interrupt(self, state, *, ended=False):
-        if len(state) == 2 + 15 and not ended:
+        if len(state) == 2 and not ended:
             raise KeyboardInterrupt
         return write(self, state, ended=ended)
 
     monkeypatch.setattr(FileCheckpoint, "write", write_and_interrupt)
     model = clone(CASES["classifier"][0]).set_callbacks(Checkpoint(tmp_path / "fit", 0))
-    with pytest.warns(ConvergenceWarning, match="Interrupted after 15 of 15 members"):
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 2 densities"):
         model.fit(NUMBERS, LABELS)
     whole = clone(model).set_callbacks().fit(NUMBERS, LABELS)
     np.testing.assert_array_equal(model.predict_proba(NUMBERS), whole.predict_proba(NUMBERS))
@@ -443,7 +403,7 @@ def test_classifier_reports_its_tasks():
     tasks = CtrlC()
     CASES["classifier"][0].set_callbacks(tasks).fit(NUMBERS, LABELS)
     CASES["classifier"][0].set_callbacks()
-    assert tasks.names == (["fit"] + 2 * ["density of a class"] + 15 * ["member of the ensemble"])
+    assert tasks.names == ["fit"] + 2 * ["density of a class"]
     density = CASES["classifier"][0].densities_[0]
     assert not [name for name in vars(density) if "callback" in name]
 

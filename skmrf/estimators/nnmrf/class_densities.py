@@ -1,7 +1,6 @@
-"""Densities of the classes of a classifier: common parameters, short fits and imputation."""
+"""Densities of the classes of a classifier: common parameters and short fits."""
 
 import warnings
-from copy import copy
 
 import numpy as np
 from sklearn.base import clone
@@ -10,9 +9,6 @@ from sklearn.exceptions import ConvergenceWarning
 from ...learners.initial_mixture import impute_normal
 from .gaussian_base import pooled_covariance, select_class_shrinkage
 from .graph import resolve_edges
-
-N_IMPUTATIONS = 100  # of each row with missing entries
-BLOCK_SIZE = 1024  # rows that are imputed together, to bound memory
 
 
 def density_parameters(graph, table):
@@ -65,85 +61,8 @@ def fit_density_briefly(density, rows, y, weights):
         return density.fit(rows, y, sample_weight=weights)
 
 
-def make_class_imputer(table, densities):
-    """Return a function that imputes the missing entries of the training rows.
-
-    Parameters
-    ----------
-    table : Table
-        Training rows of all classes.
-    densities : list of NNMRFDensity
-        Density of each class.
-
-    Returns
-    -------
-    callable
-        ``Generator -> ndarray of shape (n_rows, n_columns)``. Each call draws new imputations.
-    """
-    has_missing = np.isnan(table.rows).any(axis=1)
-    logs = class_log_joint(densities, np.log(table.shares), table.rows[has_missing])
-
-    def impute(rng):
-        full = table.rows.copy()
-        full[has_missing] = impute_rows(densities, logs, table.rows[has_missing], rng)
-        return full
-
-    return impute
-
-
 def class_log_joint(densities, log_prior, rows):
     """Return ``log p(x, y)`` of each row and each class, shape (n_rows, n_classes)."""
     if not len(rows):
         return np.empty((0, len(densities)))
     return np.stack([density.score_samples(rows) for density in densities], axis=1) + log_prior
-
-
-def impute_rows(densities, log_joint, rows, rng):
-    """Impute missing entries: draw a class by Bayes' rule, then entries from its mixture.
-
-    The mixture approximates the density of the class. Draws from the model itself
-    (``density="mrf"``) would take a hundred times as long.
-
-    Parameters
-    ----------
-    densities : list of NNMRFDensity
-        Density of each class.
-    log_joint : ndarray of shape (n_rows, n_classes)
-        Result of :func:`class_log_joint` for the rows.
-    rows : ndarray of shape (n_rows, n_columns)
-        Encoded rows, with nan for missing entries.
-    rng : Generator
-        Random numbers of the draws.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_columns)
-        Complete rows.
-    """
-    out = rows.copy()
-    drawn = np.argmax(log_joint + rng.gumbel(size=log_joint.shape), axis=1)
-    for y in np.unique(drawn):
-        here = drawn == y
-        mixture = copy(densities[y]).set_params(density="mixture")
-        full = mixture.sample(int(here.sum()), given=rows[here], random_state=rng)
-        out[here] = np.where(np.isnan(rows[here]), full, rows[here])
-    return out
-
-
-def mean_log_proba(ensemble, densities, log_prior, rows, rng):
-    """Return the log of the ensemble's ``p(y | x)``, averaged over imputations of missing entries.
-
-    The result has shape (n_rows, n_classes).
-    """
-    has_missing = np.isnan(rows).any(axis=1)
-    out = np.empty((len(rows), len(densities)))
-    out[~has_missing] = ensemble.log_proba(rows[~has_missing])
-    places = np.flatnonzero(has_missing)
-    for s in range(0, len(places), BLOCK_SIZE):
-        here = places[s : s + BLOCK_SIZE]
-        joint = class_log_joint(densities, log_prior, rows[here])
-        copies = (np.repeat(v, N_IMPUTATIONS, axis=0) for v in (joint, rows[here]))
-        logs = ensemble.log_proba(impute_rows(densities, *copies, rng))
-        means = np.logaddexp.reduce(logs.reshape(len(here), N_IMPUTATIONS, -1), axis=1)
-        out[here] = means - np.log(N_IMPUTATIONS)
-    return out

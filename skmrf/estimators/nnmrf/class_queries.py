@@ -8,33 +8,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._utils.parameters import check_choice, check_generator, check_number
 from .._base import LearnedEstimator
-from .class_densities import class_log_joint, mean_log_proba
+from .class_densities import class_log_joint
 
 
 class DensityClassifier(ClassifierMixin, LearnedEstimator):
     """Base class of classifiers with one density for each class.
 
-    A subclass has the parameters ``rule`` and ``density``. Its method ``fit`` sets the attributes
-    that queries need: ``classes_``, ``class_prior_``, ``densities_``, ``ensemble_``, the encoding
-    of the columns ``_columns``, the shares of the classes ``_shares``, the seed of imputations
-    ``_seed``, and ``_interrupted``, which says whether Ctrl-C stopped the fit.
+    A subclass has the parameter ``density``. Its method ``fit`` sets the attributes that queries
+    need: ``classes_``, ``class_prior_``, ``densities_`` and the encoding of the columns
+    ``_columns``.
     """
 
-    def _check_rule(self):
-        check_choice("rule", self.rule, ("conditional", "bayes"))
-
     def predict_joint_log_proba(self, X):
-        """Return ``log p(x, y)`` of each row and each class.
-
-        With ``rule="bayes"`` it is ``log p(y) + log p(x | y)``. With ``rule="conditional"`` it is
-        ``log p(x) + log p(y | x)``, where ``p(y | x)`` is the prediction of the ensemble.
+        """Return ``log p(x, y)``, which is ``log p(y) + log p(x | y)``, of each row and class.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
             Rows of numbers and categories. Missing entries (nan, None or NA) are integrated out.
-            With ``rule="conditional"``, ``p(y | x)`` is a mean over 100 imputations of a row, which
-            are the same in all calls with the same rows.
 
         Returns
         -------
@@ -43,10 +34,7 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
             ``classes_``.
         """
         rows = self._encode(X)
-        joint = self._log_joint(rows) - self._columns.log_scale(rows)[:, None]
-        if self.rule == "bayes":
-            return joint
-        return np.logaddexp.reduce(joint, axis=1, keepdims=True) + self._log_proba(rows)
+        return self._log_joint(rows) - self._columns.log_scale(rows)[:, None]
 
     def score_samples(self, X):
         """Return the log-density ``log p(x)`` of each row under the mixture of class densities.
@@ -77,12 +65,12 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
         ndarray of shape (n_samples, n_classes)
             Log-probabilities in nats. Classes are in the order of ``classes_``.
         """
-        return self._log_proba(self._encode(X))
+        logs = self._log_joint(self._encode(X))
+        return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
 
     def _encode(self, X):
         """Return the rows encoded as in ``fit``: standardised numbers and state codes."""
         check_is_fitted(self)
-        self._check_rule()
         return self._columns.encode(self._columns.read(self, X))
 
     def _log_joint(self, rows):
@@ -96,21 +84,6 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
         if all(density.density == self.density for density in self.densities_):
             return self.densities_
         return [copy(density).set_params(density=self.density) for density in self.densities_]
-
-    def _log_proba(self, rows):
-        if self.rule == "bayes" or (self.ensemble_ is None and self._interrupted):
-            logs = self._log_joint(rows)
-        elif self.ensemble_ is None:
-            raise ValueError(
-                'rule="conditional" needs an ensemble, but the model was fitted with rule="bayes". '
-                'Fit again with rule="conditional", or use set_params(rule="bayes").'
-            )
-        else:
-            rng = np.random.default_rng(self._seed)
-            logs = mean_log_proba(self.ensemble_, self.densities_, np.log(self._shares), rows, rng)
-            with np.errstate(divide="ignore"):
-                logs = logs + np.log(self.class_prior_ / self._shares)
-        return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
 
     def predict_proba(self, X):
         """Return the probability ``p(y | x)`` of each class for each row.

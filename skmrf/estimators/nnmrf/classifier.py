@@ -1,203 +1,156 @@
-"""Neural-network Markov random fields: a classifier for continuous and categorical columns."""
+"""Discriminative Markov random field: a classifier of mixed tables with missing values."""
 
-import warnings
+from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
-from ..._data.classes import (
-    Table,
-    check_classes,
-    check_priors,
-    check_target,
-    impute_unobserved_columns,
-)
+from ..._data.classes import check_target
 from ..._data.frames import column_names, read_columns
-from ..._data.mixed import DEGENERATE, learn_columns
 from ..._utils.log_weights import check_sample_weight
-from ..._utils.parameters import check_generator
-from ..._utils.warn import warn_caller
-from ...energies import NeuralEnergy
-from ...learners import BeliefLearner
-from ...learners.initial_mixture import impute_normal
+from ..._utils.parameters import check_choice, check_generator, check_number
 from ...training.part_reports import PartReports
-from .._base import unchanged_on_error
-from .class_densities import (
-    density_parameters,
-    fit_density_briefly,
-    make_class_imputer,
+from .._base import LearnedEstimator, unchanged_on_error
+from .label_features import RadialFeatures, learn_features
+from .label_members import (
+    ALPHAS,
+    LabelRows,
+    assign_folds,
+    learn_convex,
+    learn_exponents,
+    log_softmax,
 )
-from .class_queries import DensityClassifier
-from .density import NNMRFDensity
-from .graph import resolve_edges
-from .initial_energy import correlation
-from .label_networks import (
-    N_MEMBERS,
-    check_memory,
-    combine_members,
-    learn_member,
-    member_tasks,
-)
+from .label_networks import NetworkSettings, learn_networks
 
-CLASSIFIER_PARAMETERS = "rule", "priors", "n_jobs"  # the densities have the other parameters
+POTENTIALS = "linear", "spline", "radial", "relu", "selu", "tanh"
+NETWORKS = "relu", "selu", "tanh"
+N_FOLDS, N_FOLDS_LARGE, LARGE = 5, 3, 5000  # with cv="auto"
+MIN_ROWS_PER_KNOT = 5
 
 
-class NNMRFClassifier(DensityClassifier):
-    r"""Neural-network Markov random fields: a classifier for continuous and categorical columns.
+class Kind(NamedTuple):
+    """Kind of a member: name of its potentials, and width of radial functions.
 
-    Each class has a density :math:`p(x | y)`: an :class:`NNMRFDensity` of the rows of the class.
-    The covariance of a class is shrunk towards the pooled within-class covariance. The strength of
-    the shrinkage is selected by cross-validation, so that classes with few rows have a good density
-    too.
+    Attributes
+    ----------
+    potential : str
+        One of "linear", "spline", "radial", "relu", "selu" and "tanh".
+    width : float or None
+        Width of the radial functions. Other potentials have None.
+    """
 
-    There are two decision rules. ``rule="bayes"`` classifies by the densities with Bayes' rule,
-    :math:`p(y | x) \propto p(y) p(x | y)`, as in the paper. The best densities do not always give
-    the best decision boundary. The default, ``rule="conditional"``, therefore learns a second set
-    of networks for each class, which maximise the conditional likelihood
+    potential: str
+    width: float | None = None
 
-    .. math:: p(y | x) \propto \exp\Bigl(b_y + c \sum_i s_{yi} \tanh n_{yi}(x_i)
-        + c \sum_{ij} s_{yij} \tanh n_{yij}(x_i, x_j)\Bigr).
 
-    The prediction is the weighted mean of an ensemble of fifteen such models. There are three kinds
-    of models, which differ in their initial values and their penalty. Each kind has five models.
-    Each of the five leaves out a different fifth of the rows. The weights of the kinds maximise the
-    likelihood of the rows that were left out. If a row has missing entries, its prediction is the
-    mean over 100 imputations, which are drawn from the mixtures of the densities.
+class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
+    r"""Discriminative Markov random field: a classifier of mixed tables with missing values.
 
-    With both rules :math:`p(x) = \sum_y p(y) p(x | y)` uses the densities. With
-    ``rule="conditional"`` the joint distribution is :math:`p(x) p(y | x)`.
+    The model is a conditional Markov random field of the label given the columns. It combines
+    several members, each with its own kind of potentials:
+
+    .. math:: p(y | x) \propto \prod_m p_m(y | x)^{w_m}, \qquad
+        p_m(y | x) \propto \exp\Bigl(b_{my} + \sum_i f_{myi}(x_i) + g_{my}(x)\Bigr).
+
+    A member has either potentials :math:`f_{myi}` of single columns or a potential :math:`g_{my}`
+    of all columns. The potentials of columns are linear, or piecewise linear splines. The potential
+    of all columns is a network with one hidden layer. Its hidden units are either radial basis
+    functions with training rows as centres, or units that are learned. Categories are one-hot
+    encoded. Missing values have an indicator, and otherwise the mean of the column.
+
+    Members with linear, spline and radial potentials are convex problems. Cross-validation selects
+    their L2 penalty. The networks of the other members are trained by Adam, one network for each
+    fold, and are stopped early by the rows that the folds leave out. The exponents :math:`w_m \ge
+    0` maximise the likelihood of the rows that are left out. They also calibrate the probabilities.
 
     Parameters
     ----------
-    graph : str, networkx.Graph or list of pairs, default="complete"
-        Pairs of columns that share a network.
+    potentials : sequence of str, default=("linear", "spline", "radial", "relu", "tanh")
+        Kinds of potentials. There is one member for each kind, and for each width of "radial".
 
-        - "complete": all pairs. It is slow with more than about 60 columns.
-        - "tree": the spanning tree with the largest absolute correlations.
-        - "knn": each column with the five columns of largest absolute correlation.
-        - "grid": the columns are the pixels of a square, row by row. Neighbouring pixels are pairs.
-        - "empty": no pairs.
-        - A networkx graph or a list of pairs. Nodes are column names or positions.
-
-        "tree" and "knn" use the rows of each class for the densities, and all rows for the
-        ensemble.
-    learner : {"variational", "grid"} or instance, default="variational"
-        Estimator of the gradient of the log-likelihood of the densities. "variational" is
-        :class:`~skmrf.learners.Variational`. "grid" is :class:`~skmrf.learners.Grid`, the exact
-        gradient for at most three continuous columns. An instance of these classes has its own
-        parameters.
-    node_layers : tuple of int, default=(8, 8)
-        Number of hidden units (SELU) of each layer in the network of a column, in the densities and
-        in the ensemble.
-    edge_layers : tuple of int, default=(8, 8)
-        Number of hidden units (SELU) of each layer in the network of a pair of columns, in the
-        densities and in the ensemble.
-    base : "gaussian" or float, default="gaussian"
-        Quadratic term of the continuous columns in the densities. "gaussian" is the quadratic term
-        of a Gaussian: it has the shrunk covariances of the class on the edges of the graph, and no
-        other interactions. A positive float ``a`` means ``-a * sum(x**2)`` for standardised
-        columns. The paper uses 0.01.
-    density : {"mixture", "mrf"}, default="mixture"
-        Distribution that represents each class. "mixture" is a mixture that approximates the
-        learned model and is normalised exactly. "mrf" is the learned model itself, with an estimate
-        of log Z. It can be changed after fit with ``set_params``. During fit, it is the
-        distribution whose score on held-out rows early stopping uses.
+        - "linear": linear functions of the columns, as in logistic regression.
+        - "spline": piecewise linear functions of the columns.
+        - "radial": network of radial basis functions of all columns.
+        - "relu", "selu", "tanh": network of all columns with this activation function.
+    n_knots : int, default=12
+        Maximum number of intervals of the spline of a column, at least 1. Knots are quantiles. An
+        interval has at least five rows. A column with at most 20 distinct values has a knot at each
+        value.
+    n_centers : int, default=250
+        Maximum number of radial basis functions, at least 1.
+    widths : sequence of float, default=(0.8, 1.4)
+        Widths of the radial basis functions, above 0. They are relative to the root mean square of
+        the standardised columns.
+    alphas : sequence of float, optional
+        Strengths of the L2 penalty of convex members, above 0, from which cross-validation selects.
+        ``alpha / 2`` times the sum of squares is added to the log loss of all rows. By default
+        there are seven strengths from 0.01 to 100.
+    n_units : int, default=64
+        Number of hidden units of each network, at least 1.
+    learning_rate : float, default=0.01
+        First learning rate of Adam, above 0. It is divided by 4 once.
+    weight_decay : float, default=300.0
+        Weight decay of networks, at least 0. The number is divided by the total weight of the rows,
+        and is at most 1 then. Its product with the learning rate is the relative decrease of the
+        weights in each update.
+    batch_size : int, default=256
+        Number of rows in a minibatch, at least 1.
+    max_iter : int, default=200
+        Maximum number of epochs of the networks, and of iterations of L-BFGS, at least 1.
+    n_iter_no_change : int, default=10
+        Number of epochs without a smaller held-out loss after which the learning rate is divided by
+        4, and training ends the next time. It is at least 1.
+    cv : "auto" or int, default="auto"
+        Number of folds, at least 2. "auto" is 5, and 3 with more than 5000 rows.
+    max_convex_rows : int, default=3000
+        Maximum number of training rows of convex members, at least 2. A random subset is used if
+        there are more rows.
+    shrinkage : float, default=10.0
+        Strength of the shrinkage of the exponents of the members towards equal exponents, at least
+        0. ``shrinkage / 2`` times the sum of squared differences is added to the log loss of the
+        held-out rows.
     column_types : "auto", str, list of str, or dict, default="auto"
         Types of the columns: "continuous", "non-negative", "bounded", "integer", "ordinal",
         "categorical" or "boolean". "auto" detects the types. Booleans, text and categorical data
-        types have categories. Whole numbers of an array are categorical if there are at most 20
-        distinct values, otherwise integers. In frames, they are integers unless there are at most
-        two distinct values. A str is the type of all columns, and a list has one type for each
-        column. A dict has the types of some columns, by name or index; the other columns are
-        detected.
+        types have categories. Columns of numbers are treated as numbers. A str is the type of all
+        columns, and a list has one type for each column. A dict has the types of some columns, by
+        name or index; the other columns are detected.
     categories : "auto" or list of lists, default="auto"
         Categories of each categorical column. "auto" uses the categories that the data type of a
         frame's column declares, otherwise those seen during fit.
-    rule : {"conditional", "bayes"}, default="conditional"
-        Decision rule. "conditional" predicts by the ensemble of models of :math:`p(y | x)`. "bayes"
-        predicts by the densities and Bayes' rule, and needs no ensemble. After a fit with
-        "conditional", both rules can be selected with ``set_params``.
-    priors : array-like of shape (n_classes,), optional
-        Prior probabilities of the classes, in the order of ``classes_``. They must sum to 1. By
-        default they are the (weighted) shares of the classes in the training rows.
-    optimizer : {"auto", "adam", "sgd", "momentum", "lbfgs"} or instance, default="auto"
-        Optimizer of the densities. "auto" is Adam. "lbfgs" needs ``learner="grid"`` and rows
-        without missing entries; with the penalties "l1" and "group-l1" it is FISTA. An instance of
-        an optimizer of :mod:`skmrf.training` has its own parameters.
-    learning_rate : str, float or schedule, default="adaptive"
-        Learning rate of the densities. With "adaptive" and held-out rows, the rate is halved
-        whenever the gradient is only noise. With "adaptive" and no held-out rows, it is halved
-        after 200 updates, and training ends after 500. Its first value is 0.03 for Adam and
-        momentum, and 0.1 for SGD. "constant" keeps the first rate, "step" halves it every 1000
-        updates, and "inverse" divides it by ``1+t/100`` after t updates. Their first rate is 0.03
-        for Adam, 0.1 for SGD and 0.02 for momentum. A float is a constant rate. An instance of a
-        schedule of :mod:`skmrf.training` has its own parameters.
-    penalty : {"l2", "l1", "group-l1"}, default="l2"
-        Penalty on the weights of the networks of the densities. Biases and scales of the networks
-        are not penalised. With "group-l1" each network is a group.
-    alpha : "auto" or float, default="auto"
-        Strength of the penalty of the densities. ``alpha`` times the penalty is subtracted from the
-        mean log-likelihood of a row in nats. "auto" is 1 divided by the number of training rows of
-        the class. With "l2" this corresponds to a normal prior of the weights with precision 1. The
-        ensemble has fixed penalties.
-    batch_size : int, default=100
-        Number of rows in a minibatch, for the densities.
-    max_iter : int, optional
-        Maximum number of epochs of each density, and of iterations (L-BFGS) of each model of the
-        ensemble. By default a density has at most 3000 updates. With the default learning rate and
-        no held-out rows, it has about 500. A model of the ensemble never has more than 100
-        iterations.
-    tol : float, default=1e-6
-        Tolerance of deterministic solvers for the densities. They stop when no entry of the
-        gradient is larger in absolute value.
-    average : bool, default=True
-        Whether each density has the weighted mean of the iterates since the last change of the
-        learning rate, instead of the last iterate. Later iterates have larger weights. It has no
-        effect with the penalties "l1" and "group-l1", or with a deterministic solver.
-    early_stopping : bool or "auto", default="auto"
-        Whether to hold out rows of each class, to stop when their score no longer improves, and to
-        keep the density with the best score. The score is the mean log-likelihood of the
-        distribution that ``density`` selects. "auto" holds rows out in classes with at least 500
-        rows, unless the optimizer is "lbfgs".
-    validation_fraction : float, default=0.1
-        Share of the rows of a class that early stopping holds out, above 0 and at most 0.9.
-    n_iter_no_change : int, default=5
-        Number of epochs without a better score after which early stopping ends the training of a
-        density. These epochs must also have at least 300 updates.
-    max_bytes : float, default=4 * 2**30
-        Maximum memory in bytes of the parameters of one density, or of one model of the ensemble,
-        during training. The default is 4 GiB.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. They multiply the sample weights. A dict has a weight for each
+        class. "balanced" gives all classes the same total weight. None means weights of 1.
     n_jobs : int, optional
-        Number of parallel jobs over classes, and over models of the ensemble. Results do not depend
-        on it.
+        Number of parallel jobs over members. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
-        Random numbers of training: initial networks, Markov chains, held-out rows, folds and
-        imputations. An int makes fits reproducible.
+        Random numbers of folds, centres, initial networks and minibatches. An int makes fits
+        reproducible.
     verbose : int, default=0
         Amount of progress messages. 0: none. 1: a line every few seconds with the number of fitted
-        parts (classes or ensemble members) and the seconds that remain. 2: a line per part.
+        members and the seconds that remain. 2: a line per member.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted.
-    class_prior_ : ndarray of shape (n_classes,)
-        Prior probability of each class.
-    densities_ : list of NNMRFDensity
-        Density of each class. Its rows have continuous columns that are standardised over all
-        classes. Categories are replaced by their positions in ``categories_``.
-    ensemble_ : LabelEnsemble or None
-        Ensemble of models of :math:`p(y | x)`. Its ``members`` are ``NeuralLabels`` energies, and
-        its ``weights`` are their weights. Kinds of models with a weight below 0.01 are left out. It
-        is None with ``rule="bayes"``, and if Ctrl-C stopped the fit before the first model was
-        learned. Rows are then classified by Bayes' rule.
+    members_ : list of ConvexMember or NetworkMember
+        Members. ``held_out`` has the log-probabilities of training rows by models that were learned
+        without their folds.
+    kinds_ : list of tuple
+        Kind of potentials of each member, and width or None.
+    exponents_ : ndarray of shape (n_members,)
+        Exponents of the members.
     column_types_ : list of str
         Type of each column.
     categories_ : list of ndarray
-        Categories of each categorical column.
+        Categories of each column that has categories.
     n_iter_ : int
-        Largest number of epochs of a density.
+        Largest number of epochs of a network, at least 1.
     n_features_in_ : int
         Number of columns seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -205,14 +158,15 @@ class NNMRFClassifier(DensityClassifier):
 
     See Also
     --------
-    NNMRFDensity : Density of continuous and categorical columns.
-    sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis : Classifier with a Gaussian density
-        for each class.
+    NNMRFBayesClassifier : Classifier with a density of each class, which can draw samples.
+    sklearn.ensemble.HistGradientBoostingClassifier : Boosted trees.
 
     References
     ----------
-    H. Xiong and N. Ruozzi, "General purpose MRF learning with neural network potentials", IJCAI
-    2020, section 4.2.
+    D. H. Wolpert, "Stacked generalization", Neural Networks 5, 1992.
+
+    A. Krogh and J. Vedelsby, "Neural network ensembles, cross validation, and active learning",
+    NIPS 1994.
 
     J. Lafferty, A. McCallum and F. Pereira, "Conditional random fields: probabilistic models for
     segmenting and labeling sequence data", ICML 2001.
@@ -222,205 +176,231 @@ class NNMRFClassifier(DensityClassifier):
     >>> from sklearn.datasets import load_iris
     >>> from skmrf import NNMRFClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = NNMRFClassifier(max_iter=50, random_state=0).fit(X, y)
+    >>> model = NNMRFClassifier(random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.95)
     True
     """
 
-    _energy_type = NeuralEnergy
-    _learner_kind = BeliefLearner
-
     def __init__(
         self,
-        graph="complete",
-        learner="variational",
+        potentials=("linear", "spline", "radial", "relu", "tanh"),
         *,
-        node_layers=(8, 8),
-        edge_layers=(8, 8),
-        base="gaussian",
-        density="mixture",
+        n_knots=12,
+        n_centers=250,
+        widths=(0.8, 1.4),
+        alphas=None,
+        n_units=64,
+        learning_rate=0.01,
+        weight_decay=300.0,
+        batch_size=256,
+        max_iter=200,
+        n_iter_no_change=10,
+        cv="auto",
+        max_convex_rows=3000,
+        shrinkage=10.0,
         column_types="auto",
         categories="auto",
-        rule="conditional",
-        priors=None,
-        optimizer="auto",
-        learning_rate="adaptive",
-        penalty="l2",
-        alpha="auto",
-        batch_size=100,
-        max_iter=None,
-        tol=1e-6,
-        average=True,
-        early_stopping="auto",
-        validation_fraction=0.1,
-        n_iter_no_change=5,
-        max_bytes=4 * 2**30,
+        class_weight=None,
         n_jobs=None,
         random_state=None,
         verbose=0,
     ):
-        self.graph = graph
-        self.learner = learner
-        self.node_layers = node_layers
-        self.edge_layers = edge_layers
-        self.base = base
-        self.density = density
-        self.column_types = column_types
-        self.categories = categories
-        self.rule = rule
-        self.priors = priors
-        self.optimizer = optimizer
+        self.potentials = potentials
+        self.n_knots = n_knots
+        self.n_centers = n_centers
+        self.widths = widths
+        self.alphas = alphas
+        self.n_units = n_units
         self.learning_rate = learning_rate
-        self.penalty = penalty
-        self.alpha = alpha
+        self.weight_decay = weight_decay
         self.batch_size = batch_size
         self.max_iter = max_iter
-        self.tol = tol
-        self.average = average
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
-        self.max_bytes = max_bytes
+        self.cv = cv
+        self.max_convex_rows = max_convex_rows
+        self.shrinkage = shrinkage
+        self.column_types = column_types
+        self.categories = categories
+        self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Learn a density of each class and, if ``rule="conditional"``, an ensemble of networks.
+        """Learn the members and their exponents.
 
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Training rows of numbers and categories. nan, None and NA are missing entries.
+            Rows of numbers and categories. nan, None and NA are missing entries.
         y : array-like of shape (n_samples,)
-            Class label of each row.
+            Class labels.
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weight of each row. By default all rows have the same weight.
+            Weight of each row. By default all rows have weight 1.
 
         Returns
         -------
-        self
-            The fitted estimator.
+        NNMRFClassifier
+            The fitted estimator itself.
 
         Raises
         ------
         ValueError
-            If ``X`` has infinite values, text in a column whose type is not "categorical", or a
-            column without observed entries, if ``priors`` are not probabilities of the classes, or
-            if the networks need more than ``max_bytes``.
+            If ``X`` has infinite values, or text in a column that has no categories, or if a
+            parameter is invalid.
         """
         with unchanged_on_error(self):
-            self._check_rule()
-            self._check_learner()
-            NNMRFDensity(**self._shared_parameters())._check_all_parameters()
-            table = self._read_table(X, y, sample_weight)
-            priors = check_priors(self.priors, table.shares)
-            is_conditional = self.rule == "conditional"
-            n_members = N_MEMBERS if is_conditional else 0
-            reports = PartReports(self, X, y, len(table.classes) + n_members)
+            kinds = self._check_parameters()
+            columns, y, weights = self._read_rows(X, y, sample_weight)
             rng = check_generator(self.random_state)
-            rng = reports.begin(rng, *table[:-1], vars(table.columns))
-            *seeds, seed = rng.integers(2**31, size=len(table.classes) + 1).tolist()
-            rng = np.random.default_rng(seed)
-            edges = self._label_edges(table, rng) if is_conditional else None
-            densities = self._learn_densities(table, seeds, reports)
-            ensemble = None
-            if is_conditional:
-                ensemble = self._learn_ensemble(table, edges, densities, rng, reports)
+            reports = PartReports(self, X, y, len(kinds))
+            rng = reports.begin(rng, *columns, y, weights)
+            n_knots = min(self.n_knots, max(len(y) // MIN_ROWS_PER_KNOT, 1))
+            given = self.column_types, self.categories, weights, n_knots
+            features, types, categories = learn_features(X, columns, column_names(self), *given)
+            classes, labels = np.unique(y, return_inverse=True)
+            folds = assign_folds(labels, self._n_folds(len(y)), rng)
+            rows = LabelRows(np.eye(len(classes))[labels], weights, folds)
+            tasks, subset = self._member_tasks(kinds, features.transform(columns), rows, rng)
+            learned = reports.learn("member", "members", learn_member, tasks, n_jobs=self.n_jobs)
+            if not learned:
+                raise KeyboardInterrupt
+            maps, members = zip(*learned, strict=True)
+            held_out = np.stack([member.held_out for member in members])
             fitted = {
-                "classes_": table.classes,
-                "class_prior_": priors,
-                "densities_": densities,
-                "ensemble_": ensemble,
-                "categories_": table.columns.categories,
-                "column_types_": table.columns.types,
-                "n_iter_": max(density.n_iter_ for density in densities),
-                "_columns": table.columns,
-                "_shares": table.shares,
-                "_seed": seed,
-                "_interrupted": reports.interrupted,
+                "classes_": classes,
+                "members_": list(members),
+                "kinds_": kinds[: len(members)],
+                "exponents_": learn_exponents(held_out, rows.select(subset), self.shrinkage),
+                "column_types_": types,
+                "categories_": categories,
+                "n_iter_": max(1, *(member.n_iter for member in members)),
+                "_features": features,
+                "_radial": maps,
             }
             reports.finish(fitted)
             vars(self).update(fitted)
         return self
 
-    def _read_table(self, X, y, sample_weight):
-        """Return the encoded training rows, labels and weights."""
-        rows = read_columns(self, X, reset=True)
+    def _check_parameters(self):
+        """Check the parameters, and return the kinds of the members."""
+        for name in ("n_knots", "n_centers", "n_units", "batch_size", "max_iter"):
+            check_number(name, getattr(self, name), low=1, integer=True)
+        check_number("n_iter_no_change", self.n_iter_no_change, low=1, integer=True)
+        check_number("max_convex_rows", self.max_convex_rows, low=2, integer=True)
+        check_number("learning_rate", self.learning_rate, low=0, open_low=True)
+        check_number("weight_decay", self.weight_decay, low=0)
+        check_number("shrinkage", self.shrinkage, low=0)
+        if not isinstance(self.cv, str) or self.cv != "auto":
+            check_number("cv", self.cv, low=2, integer=True)
+        for name in ("widths", "alphas"):
+            given = getattr(self, name)
+            for value in check_not_empty(name, given) if given is not None else ():
+                check_number(f"each of {name}", value, low=0, open_low=True)
+        potentials = check_not_empty("potentials", self.potentials)
+        for potential in potentials:
+            check_choice("each of potentials", potential, POTENTIALS)
+        widths = {"radial": self.widths}
+        return [Kind(p, width) for p in potentials for width in widths.get(p, (None,))]
+
+    def _n_folds(self, n):
+        """Return the number of folds for ``n`` rows."""
+        if self.cv == "auto":
+            return N_FOLDS if n <= LARGE else N_FOLDS_LARGE
+        return self.cv
+
+    def _read_rows(self, X, y, sample_weight):
+        """Return the columns, labels and weights of the rows with a positive weight."""
+        columns = read_columns(self, X, reset=True)
         y = check_target(self, X, y)
         weights = check_sample_weight(sample_weight, len(y))
-        if weights is not None:
-            is_used, weights = weights > 0, weights / weights.max()
-            rows, y, weights = [c[is_used] for c in rows], y[is_used], weights[is_used]
-        given = self.column_types, self.categories
-        columns = learn_columns(X, rows, column_names(self), *given, weights)
-        codes = columns.encode(rows)
-        classes, labels = np.unique(y, return_inverse=True)
-        check_classes(codes, labels, classes, columns)
-        return Table(codes, labels, classes, weights, columns)
+        weights = np.ones(len(y)) if weights is None else weights
+        weights = weights * compute_sample_weight(self.class_weight, y)
+        is_used = weights > 0
+        return [column[is_used] for column in columns], y[is_used], weights[is_used]
 
-    def _shared_parameters(self):
-        """Return the parameters that the classifier and its class densities have in common."""
-        params = self.get_params(deep=False)
-        return {k: v for k, v in params.items() if k not in CLASSIFIER_PARAMETERS}
-
-    def _label_edges(self, table, rng):
-        """Return the edges of the ensemble's graph, after a check of the memory of its networks."""
-        n, n_states, weights = len(table.rows), table.columns.n_states, table.weights
-        weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
-        full = impute_normal(table.rows, n_states, weights, rng)
-        edges = resolve_edges(self.graph, correlation(full, weights), table.columns.names)
-        layers = self.node_layers, self.edge_layers
-        check_memory(n_states, edges, *layers, len(table.classes), self.max_bytes)
-        return edges
-
-    def _learn_ensemble(self, table, edges, densities, rng, reports):
-        """Return the learned ensemble, or None if Ctrl-C stopped the fit before its first model."""
-        ensemble = None
-        if not reports.interrupted:
-            try:
-                ensemble = self._learn_members(table, edges, densities, rng, reports)
-            except KeyboardInterrupt:
-                reports.interrupted = True
-        if ensemble is None:
-            warn_caller(
-                "Ctrl-C stopped the fit before the ensemble was learned, so rows are classified by "
-                "Bayes' rule.",
-                ConvergenceWarning,
-            )
-        return ensemble
-
-    def _learn_members(self, table, edges, densities, rng, reports):
-        networks = NeuralEnergy.random(
-            table.columns.n_states,
-            edges,
-            node_layers=tuple(self.node_layers),
-            edge_layers=tuple(self.edge_layers),
-            random_state=rng,
-        )
-        names = "member of the ensemble", "members of the ensemble"
-        given = networks, make_class_imputer(table, densities), table.labels, table.weights, rng
-        tasks, left = member_tasks(*given, self.max_iter)
-        learned = reports.learn(*names, learn_member, tasks, n_jobs=self.n_jobs)
-        return combine_members(learned, left)
-
-    def _learn_densities(self, table, seeds, reports):
-        """Return the fitted density of each class."""
-        rows = impute_unobserved_columns(table.rows, table.labels)
-        common = density_parameters(self.graph, table._replace(rows=rows))
-        params = self._shared_parameters() | common
+    def _member_tasks(self, kinds, features, rows, rng):
+        """Return the arguments of :func:`learn_member`, and the rows that compare the members."""
+        n = len(rows.weights)
+        subset = np.arange(n)
+        if n > self.max_convex_rows:
+            subset = np.sort(rng.choice(n, self.max_convex_rows, replace=False))
+        alphas = ALPHAS if self.alphas is None else self.alphas
+        params = self.get_params()
+        settings = {k: params[k] for k in NetworkSettings.__dataclass_fields__ if k in params}
         tasks = []
-        for k, seed in enumerate(seeds):
-            here = table.labels == k
-            model = NNMRFDensity(**(params | {"random_state": seed}))
-            weights = None if table.weights is None else table.weights[here]
-            tasks.append((model, rows[here], None, weights))
-        names = "density of a class", "densities of classes"
-        options = {"n_jobs": self.n_jobs, "brief": fit_density_briefly}
-        with warnings.catch_warnings():  # _read_table has warned already, with column names
-            warnings.filterwarnings("ignore", message=DEGENERATE)
-            return reports.learn(*names, NNMRFDensity.fit, tasks, **options)
+        for kind in kinds:
+            F = features[kind.potential == "spline"]
+            if kind.potential in NETWORKS:
+                chosen = NetworkSettings(kind.potential, **settings)
+                tasks.append((kind, F, rows, subset, chosen, int(rng.integers(2**31))))
+                continue
+            centers = None
+            if kind.potential == "radial":
+                centers = F[rng.permutation(n)[: self.n_centers]]
+            given = F[subset], rows.select(subset)
+            tasks.append((kind, *given, centers, (alphas, self.max_iter), None))
+        return tasks, subset
+
+    def predict_log_proba(self, X):
+        """Return ``log p(y | x)`` of each row and each class.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories. nan, None and NA are missing entries. Categories that
+            were not seen during fit are treated as missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Log-probabilities in nats. Classes are in the order of ``classes_``.
+        """
+        logs = self._member_log_proba(X)
+        return log_softmax(np.tensordot(self.exponents_, logs, 1))
+
+    def _member_log_proba(self, X):
+        """Return the log-probabilities of each member, shape (n_members, n_rows, n_classes)."""
+        check_is_fitted(self)
+        features = self._features.transform(read_columns(self, X, reset=False))
+        logs = []
+        for kind, mapping, member in zip(self.kinds_, self._radial, self.members_, strict=True):
+            F = features[kind.potential == "spline"]
+            logs.append(member.log_proba(F if mapping is None else mapping.transform(F)))
+        return np.stack(logs)
+
+    def predict_proba(self, X):
+        """Return the probability ``p(y | x)`` of each class for each row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories. nan, None and NA are missing entries. Categories that
+            were not seen during fit are treated as missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities. Classes are in the order of ``classes_``.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X):
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories. nan, None and NA are missing entries. Categories that
+            were not seen during fit are treated as missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted class labels.
+        """
+        return self.classes_[np.argmax(self.predict_log_proba(X), axis=1)]
 
     def __sklearn_tags__(self):
         """Return the scikit-learn tags of the estimator."""
@@ -428,3 +408,45 @@ class NNMRFClassifier(DensityClassifier):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
+
+
+def check_not_empty(name, values):
+    """Return the values as a list, or raise a ValueError if they are no sequence or empty."""
+    if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
+        raise ValueError(f"{name} must be a sequence with at least one entry; got {values!r}.")
+    return list(values)
+
+
+def learn_member(kind, F, rows, given, settings, seed):
+    """Learn a member.
+
+    Parameters
+    ----------
+    kind : Kind
+        Kind of potentials.
+    F : ndarray of shape (n_rows, n_features)
+        Linear or spline features.
+    rows : LabelRows
+        Labels, weights and folds.
+    given : ndarray or None
+        Centres of radial functions, or for networks the rows on which members are compared.
+    settings : NetworkSettings, or tuple
+        Settings of networks, or strengths of the penalty and number of iterations.
+    seed : int or None
+        Seed of networks.
+
+    Returns
+    -------
+    mapping : RadialFeatures or None
+        Features of radial functions.
+    member : ConvexMember or NetworkMember
+        Learned member. ``held_out`` has the rows on which members are compared.
+    """
+    with threadpool_limits(1, user_api="blas"):  # threads slow down small matrix products
+        if kind.potential in NETWORKS:
+            member = learn_networks(F, rows, settings, seed)
+            member.held_out = member.held_out[given]
+            return None, member
+        mapping = None if given is None else RadialFeatures(given, kind.width)
+        F = F if mapping is None else mapping.transform(F)
+        return mapping, learn_convex(F, rows, *settings)

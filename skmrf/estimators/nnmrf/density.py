@@ -218,7 +218,7 @@ class NNMRFDensity(TableDensity):
 
     See Also
     --------
-    NNMRFClassifier : Classifier with a density for each class.
+    NNMRFBayesClassifier : Classifier with a density for each class.
     sklearn.mixture.GaussianMixture : Density of continuous columns by Gaussian components.
     sklearn.neighbors.KernelDensity : Density of continuous columns by kernels.
 

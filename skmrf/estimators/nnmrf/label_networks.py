@@ -1,309 +1,237 @@
-"""Ensemble of conditional models of the class labels given the columns."""
+"""Networks of the labels: one for each fold, trained together by Adam."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from ..._utils.rows import Batch
-from ...energies.neural import n_parameters
-from ...energies.neural_labels import NeuralLabels
-from ...learners.conditional_likelihood import ConditionalLikelihood
-from ...training import loop, penalties
-from ...training import state as loop_state
-from ...training.settings import Settings
+from .label_members import log_softmax
+
+SELU_SCALE, SELU_SHIFT = 1.0507009873554805, 1.7580993408473766
+FIRST_DECAY, SECOND_DECAY = 0.9, 0.999  # of the moments of Adam
+RATE_FACTOR, N_RATES = 0.25, 2  # the learning rate falls once
+MAX_LOSS_RATIO = 1.3  # a larger held-out loss, relative to the best, is divergence
+BLOCK_SIZE = 4096  # rows that are predicted together, to bound memory
 
 
-class MemberKind(NamedTuple):
-    """Settings of one kind of ensemble members: scale of the initial weights, and penalty.
-
-    Attributes
-    ----------
-    gain : float
-        Gain of the networks.
-    inner : float
-        Factor of the initial weights of the first layer.
-    outer : float
-        Factor of the initial weights of the last layer.
-    strength : float
-        Strength of the L2 penalty, for all rows together.
-    penalises_change : bool
-        Whether the penalty is on the change from the initial values, instead of the weights.
-    """
-
-    gain: float
-    inner: float
-    outer: float
-    strength: float
-    penalises_change: bool
+def activate(z, activation):
+    """Return the activations of hidden units."""
+    if activation == "tanh":
+        return np.tanh(z)
+    if activation == "relu":
+        return np.maximum(z, 0)
+    shift = z.dtype.type(SELU_SHIFT)
+    return np.where(z > 0, z.dtype.type(SELU_SCALE) * z, shift * np.expm1(np.minimum(z, 0)))
 
 
-MEMBER_KINDS = (
-    MemberKind(gain=1.0, inner=1.0, outer=1.0, strength=0.03, penalises_change=False),
-    MemberKind(gain=3.0, inner=1.0, outer=1.0, strength=0.3, penalises_change=False),
-    MemberKind(gain=1.0, inner=3.0, outer=10.0, strength=0.1, penalises_change=True),
-)
-N_FOLDS = 5
-N_MEMBERS = N_FOLDS * len(MEMBER_KINDS)
-MIN_KIND_WEIGHT = 0.01  # kinds with smaller weights are dropped
-N_ITERATIONS = 100  # stops before overfitting
-MAX_ROWS = 20_000  # training rows of a member
-MIN_CLASS_ROWS = 100  # training rows of a class in a member
-N_ARRAYS = 80  # arrays of the size of the parameters in memory, most of them of L-BFGS
+def activation_slopes(h, activation):
+    """Return the derivatives of :func:`activate`, given the activations."""
+    if activation == "tanh":
+        return 1 - h * h
+    if activation == "relu":
+        return h > 0
+    scale, shift = h.dtype.type(SELU_SCALE), h.dtype.type(SELU_SHIFT)
+    return np.where(h > 0, scale, h + shift)
 
 
-@dataclass(frozen=True)
-class LabelEnsemble:
-    """Weighted mean of conditional models of the class labels given the columns.
+@dataclass
+class Networks:
+    """Networks with one hidden layer, of the same shape.
 
     Attributes
     ----------
-    members : list of NeuralLabels
-        Models.
-    weights : ndarray of shape (n_members,)
-        Weight of each model. The weights sum to 1.
+    theta : list of ndarray
+        Weights of shapes (n_networks, n_features, n_units) and (n_networks, n_units, n_classes),
+        each followed by its biases.
+    activation : {"relu", "selu", "tanh"}
+        Activation function of the hidden units.
     """
 
-    members: list
-    weights: np.ndarray
+    theta: list
+    activation: str
 
-    def log_proba(self, X):
-        """Return ``log p(y | x)`` of each row and each label.
+    @classmethod
+    def random(cls, n_features, n_units, log_shares, activation, rng):
+        """Return random networks, which predict about the shares of the classes.
+
+        ``log_shares`` has the log of the shares for each network, shape (n_networks, n_classes).
+        """
+        n_networks, n_classes = log_shares.shape
+        theta = [
+            rng.normal(size=(n_networks, n_features, n_units)) / np.sqrt(max(n_features, 1)),
+            np.zeros((n_networks, 1, n_units)),
+            0.1 * rng.normal(size=(n_networks, n_units, n_classes)) / np.sqrt(n_units),
+            log_shares[:, None],
+        ]
+        return cls([a.astype(np.float32) for a in theta], activation)
+
+    def log_proba(self, F, network=slice(None)):
+        """Return ``log p(y | x)`` of each row under some networks.
+
+        The result has shape (n_networks, n_rows, n_classes), or (n_rows, n_classes) if ``network``
+        is an int.
+        """
+        W, b, V, c = (a[network] for a in self.theta)
+        return log_softmax(activate(F @ W + b, self.activation) @ V + c)
+
+    def gradient(self, F, targets, weights):
+        """Return the gradient of the weighted log loss of each network.
 
         Parameters
         ----------
-        X : ndarray of shape (n_rows, n_variables)
-            Encoded rows without missing entries.
+        F : ndarray of shape (n_rows, n_features)
+            Features.
+        targets : ndarray of shape (n_rows, n_classes)
+            One-hot labels.
+        weights : ndarray of shape (n_networks, n_rows)
+            Weights of the rows.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_labels)
-            Log-probabilities in nats.
+        list of ndarray
+            Gradient, shaped like ``theta``.
         """
-        total = -np.inf
-        for member, weight in zip(self.members, self.weights, strict=True):
-            total = np.logaddexp(total, member.log_proba(X) + np.log(weight))
-        return total
+        W, b, V, c = self.theta
+        h = activate(F @ W + b, self.activation)
+        scores = h @ V + c
+        scores -= scores.max(axis=-1, keepdims=True)
+        p = np.exp(scores, out=scores)
+        p /= p.sum(axis=-1, keepdims=True)
+        p -= targets
+        p *= weights[..., None]
+        back = p @ V.transpose(0, 2, 1)
+        back *= activation_slopes(h, self.activation)
+        return [
+            F.T @ back,
+            back.sum(axis=1, keepdims=True),
+            h.transpose(0, 2, 1) @ p,
+            p.sum(axis=1, keepdims=True),
+        ]
 
 
-def check_memory(n_states, edges, node_layers, edge_layers, n_labels, max_bytes):
-    """Raise a ValueError if learning one ensemble member needs more than ``max_bytes``."""
-    slots = int(max(n_states.max(initial=1), 1))
-    n = len(n_states) * n_parameters(1, slots, node_layers)
-    n = n_labels * (1 + n + len(edges) * n_parameters(2, slots, edge_layers))
-    needed = 8.0 * N_ARRAYS * n
-    if needed > max_bytes:
-        raise ValueError(
-            f"Learning {n} parameters of the ensemble's networks needs about {needed:.4g} bytes, "
-            f'more than max_bytes={max_bytes:.4g}. Use a sparser graph (such as "tree" or "knn"), '
-            'use rule="bayes", or raise max_bytes.'
-        )
+class Adam:
+    """Adam with weight decay that is decoupled from the gradient, and not applied to biases."""
+
+    def __init__(self, theta, rate, decay):
+        self.rate, self.decay, self.n_steps = rate, decay, 0
+        self.first, self.second = ([np.zeros_like(a) for a in theta] for _ in range(2))
+
+    def step(self, theta, gradient):
+        """Update the parameters in place."""
+        self.n_steps += 1
+        rate = self.rate * np.sqrt(1 - SECOND_DECAY**self.n_steps)
+        rate = np.float32(rate / (1 - FIRST_DECAY**self.n_steps))
+        for k, (a, g, m, v) in enumerate(
+            zip(theta, gradient, self.first, self.second, strict=True)
+        ):
+            m += (1 - FIRST_DECAY) * (g - m)
+            v += (1 - SECOND_DECAY) * (g * g - v)
+            if k % 2 == 0:
+                a *= 1 - self.rate * self.decay
+            a -= rate * m / (np.sqrt(v) + 1e-8)
 
 
-def member_tasks(networks, completions, labels, weights, rng, max_iter=None):
-    """Return the arguments of :func:`learn_member` for each ensemble member.
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Settings of the training of networks; see the parameters of the classifier."""
 
-    There is one member for each pair of a kind and a fold. It is learned without the rows of the
-    fold. The weights of the kinds maximise the likelihood of the rows left out (stacking). Members
-    of the same kind differ in their initial networks, their rows, and their imputed entries.
+    activation: str
+    n_units: int
+    learning_rate: float
+    weight_decay: float
+    batch_size: int
+    max_iter: int
+    n_iter_no_change: int
+
+
+class NetworkMember:
+    """Networks that were learned without one fold each; their mean score is the prediction.
+
+    Attributes
+    ----------
+    networks : Networks
+        Networks.
+    held_out : ndarray of shape (n_rows, n_classes)
+        Log-probabilities of training rows by networks that were learned without their folds.
+    n_iter : int
+        Number of epochs.
+    """
+
+    def __init__(self, networks, held_out, n_iter):
+        self.networks, self.held_out, self.n_iter = networks, held_out, n_iter
+
+    def log_proba(self, F):
+        """Return ``log p(y | x)`` of each row, shape (n_rows, n_classes)."""
+        F = F.astype(np.float32)
+        blocks = [F[s : s + BLOCK_SIZE] for s in range(0, len(F), BLOCK_SIZE)] or [F]
+        means = [self.networks.log_proba(block).mean(axis=0) for block in blocks]
+        return log_softmax(np.concatenate(means).astype(float))
+
+
+def held_out_logs(networks, F, rows):
+    """Return the log-probabilities of each row by the network of the fold that leaves it out."""
+    logs = np.zeros(rows.targets.shape)
+    for k in range(rows.n_folds):
+        left = np.flatnonzero(rows.folds == k)
+        logs[left] = networks.log_proba(F[left], k)
+    return logs
+
+
+def learn_networks(F, rows, settings, seed):
+    """Learn one network for each fold, by Adam, and stop early by the rows that are left out.
+
+    When the held-out loss has not improved for ``n_iter_no_change`` epochs, training continues once
+    from the best networks with a smaller learning rate.
 
     Parameters
     ----------
-    networks : NeuralEnergy
-        Graph and layers of the networks.
-    completions : callable
-        ``Generator -> ndarray of shape (n_rows, n_variables)``. It returns the rows with missing
-        entries imputed. It is called once for each fold.
-    labels : ndarray of int, shape (n_rows,)
-        Code of the label of each row.
-    weights : ndarray of shape (n_rows,), or None
-        Weight of each row.
-    rng : Generator
-        Random numbers of folds, imputations and initial values.
-    max_iter : int, optional
-        Maximum number of iterations of a member. It is at most 100.
+    F : ndarray of shape (n_rows, n_features)
+        Features.
+    rows : LabelRows
+        Labels, weights and folds.
+    settings : NetworkSettings
+        Settings.
+    seed : int
+        Seed of initial values and minibatches.
 
     Returns
     -------
-    tasks : list of tuple
-        Arguments, sorted by fold, then by kind.
-    left : list of ndarray
-        Weights of the rows that each fold leaves out.
-
-    References
-    ----------
-    D. H. Wolpert, "Stacked generalization", Neural Networks 5, 1992.
-
-    T. Pearce, F. Leibfried and A. Brintrup, "Uncertainty in neural networks: approximately Bayesian
-    ensembling", AISTATS 2020, for the penalty on the change from the initial networks.
+    NetworkMember
+        Networks with the best held-out loss.
     """
-    max_iter = N_ITERATIONS if max_iter is None else min(max_iter, N_ITERATIONS)
-    weights = np.ones(len(labels)) if weights is None else weights
-    folds, tasks, left = assign_folds(labels, rng), [], []
-    for fold, source in enumerate(rng.spawn(N_FOLDS)):
-        X = completions(source)
-        (kept, kept_counts), (left_out, left_out_counts) = (
-            subsample_rows(np.flatnonzero(here), labels, source)
-            for here in (folds != fold, folds == fold)
-        )
-        row_weights = kept_counts * weights[kept]
-        rows = X[kept], labels[kept], row_weights / row_weights.sum()
-        for kind in MEMBER_KINDS:
-            first = NeuralLabels.random(
-                networks, labels.max() + 1, kind.gain, kind.inner, kind.outer, random_state=source
-            )
-            tasks.append((first, kind, rows, (X[left_out], labels[left_out]), max_iter))
-        left.append(left_out_counts * weights[left_out])
-    return tasks, left
+    rng, F = np.random.default_rng(seed), F.astype(np.float32)
+    n, total = len(F), rows.weights.sum()
+    weights = rows.weights * (rows.folds != np.arange(rows.n_folds)[:, None])
+    shares = np.stack([rows._replace(weights=w).log_shares() for w in weights])
+    networks = Networks.random(F.shape[1], settings.n_units, shares, settings.activation, rng)
+    weights = (weights * n / total).astype(np.float32)
+    data = F, rows.targets.astype(np.float32), weights
+    decay = min(settings.weight_decay / total, 1.0)
+    adam = Adam(networks.theta, settings.learning_rate, decay)
+    best, n_rates, since = (np.inf, None, None), 1, 0
+    for n_epochs in range(1, settings.max_iter + 1):  # noqa: B007
+        train_epoch(networks, adam, data, settings.batch_size, rng)
+        logs = held_out_logs(networks, F, rows)
+        loss = rows.held_out_loss(logs)
+        since += 1
+        if loss < best[0] - 1e-5:
+            best, since = (loss, [a.copy() for a in networks.theta], logs), 0
+        elif since >= settings.n_iter_no_change or not loss < MAX_LOSS_RATIO * best[0] + 1e-3:
+            if n_rates == N_RATES or best[1] is None:
+                break
+            n_rates, since = n_rates + 1, 0
+            networks.theta = [a.copy() for a in best[1]]
+            adam = Adam(networks.theta, RATE_FACTOR * adam.rate, decay)
+    theta = networks.theta if best[1] is None else best[1]
+    logs = held_out_logs(networks, F, rows) if best[2] is None else best[2]
+    return NetworkMember(Networks(theta, settings.activation), logs, n_epochs)
 
 
-def combine_members(learned, left):
-    """Compute the stacking weights of the learned members, and return the ensemble.
-
-    Parameters
-    ----------
-    learned : list of (NeuralLabels, ndarray)
-        Results of :func:`learn_member`, in the order of the tasks. The last ones may be missing.
-    left : list of ndarray
-        Weights of the rows that each fold leaves out, from :func:`member_tasks`.
-
-    Returns
-    -------
-    LabelEnsemble or None
-        None if there are no members.
-    """
-    if not learned:
-        return None
-    members, logs = zip(*learned, strict=True)
-    return _build_ensemble(members, _kind_weights(logs, left))
-
-
-def assign_folds(labels, rng):
-    """Return the number of the cross-validation fold of each row, stratified by class.
-
-    The numbers start at 0. A row that is alone in its class has -1: no fold leaves it out.
-    """
-    order = rng.permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]
-    folds = np.empty(len(labels), int)
-    folds[order] = np.arange(len(labels)) % N_FOLDS
-    folds[np.bincount(labels)[labels] == 1] = -1
-    return folds
-
-
-def subsample_rows(rows, labels, rng):
-    """Return a random subsample, stratified by class; return all rows if there are few.
-
-    Parameters
-    ----------
-    rows : ndarray of int
-        Indices of rows.
-    labels : ndarray of int
-        Labels of all rows.
-    rng : Generator
-        Random numbers of the subsample.
-
-    Returns
-    -------
-    rows : ndarray of shape (n_selected,)
-        Sorted indices. Each class has about the same share of its rows, and at least 100 rows if it
-        has so many, or fewer if there are more than 200 classes.
-    weights : ndarray of shape (n_selected,)
-        Number of original rows that each selected row represents.
-    """
-    counts = np.bincount(labels[rows])
-    share = min(1.0, MAX_ROWS / max(len(rows), 1))
-    min_rows = min(MIN_CLASS_ROWS, MAX_ROWS // max(np.count_nonzero(counts), 1))
-    kept = np.minimum(counts, np.maximum(np.floor(share * counts), max(min_rows, 1)))
-    order = rng.permutation(rows) if share < 1 else rows
-    order = order[np.argsort(labels[order], kind="stable")]
-    rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    selected = np.sort(order[rank < kept[labels[order]]])
-    return selected, counts[labels[selected]] / kept[labels[selected]]
-
-
-def _kind_weights(logs, weights):
-    """Compute the stacking weight of each kind of members, from completely learned folds."""
-    n = len(MEMBER_KINDS)
-    complete_folds = [np.stack(logs[m : m + n]) for m in range(0, len(logs) - n + 1, n)]
-    if not complete_folds:
-        return np.full(n, 1 / n)
-    return stacking_weights(
-        np.concatenate(complete_folds, axis=1), np.concatenate(weights[: len(complete_folds)])
-    )
-
-
-def stacking_weights(logs, weights, n_iter=100):
-    """Compute, by EM, the weights of the kinds of members that maximise the likelihood.
-
-    Parameters
-    ----------
-    logs : ndarray of shape (n_kinds, n_rows)
-        Log-likelihood of each row under each kind, in nats.
-    weights : ndarray of shape (n_rows,)
-        Weight of each row.
-    n_iter : int, default=100
-        Number of EM iterations. They start from equal weights.
-
-    Returns
-    -------
-    ndarray of shape (n_kinds,)
-        Weights that sum to 1.
-    """
-    shares = np.full(len(logs), 1 / len(logs))
-    if not len(weights):
-        return shares
-    p = np.exp(logs - logs.max(axis=0))
-    for _ in range(n_iter):
-        beliefs = shares[:, None] * p
-        shares = beliefs / beliefs.sum(axis=0) @ weights / weights.sum()
-    return shares
-
-
-def _build_ensemble(members, shares):
-    """Return the ensemble; members of types with a small weight are left out."""
-    kinds = np.arange(len(members)) % len(shares)
-    weights = (shares / np.maximum(np.bincount(kinds, minlength=len(shares)), 1))[kinds]
-    kept = np.flatnonzero(shares[kinds] >= MIN_KIND_WEIGHT)
-    return LabelEnsemble([members[m] for m in kept], weights[kept] / weights[kept].sum())
-
-
-def learn_member(first, kind, rows, left, max_iter):
-    """Learn one ensemble member, with a limited number of iterations.
-
-    Parameters
-    ----------
-    first : NeuralLabels
-        Initial model.
-    kind : MemberKind
-        Kind of the member.
-    rows : tuple of ndarray
-        Encoded training rows, their labels and their weights.
-    left : tuple of ndarray
-        Encoded rows that are left out, and their labels.
-    max_iter : int
-        Maximum number of iterations of L-BFGS.
-
-    Returns
-    -------
-    learned : NeuralLabels
-        Learned model.
-    log_likelihood : ndarray of shape (n_left,)
-        Log-likelihood in nats of the label of each row that was left out.
-    """
-    X, labels, weights = rows
-    origin = {k: v if kind.penalises_change else np.zeros_like(v) for k, v in first.theta.items()}
-    learner, data = ConditionalLikelihood(origin, weights), Batch(X, labels)
-    settings = Settings(
-        optimizer=None,
-        penalty=penalties.L2(kind.strength / len(X), first.penalty_groups()),
-        max_iter=max_iter,
-        average=False,
-        complete=False,
-        interruptible=False,
-    )
-    differences = first.with_theta({k: v - origin[k] for k, v in first.theta.items()})
-    state = loop_state.start(differences, learner, data, settings, None)
-    learned = learner.shifted(loop.run(learner, data, settings, state).energy)
-    X, labels = left
-    return learned, learned.log_proba(X)[np.arange(len(X)), labels]
+def train_epoch(networks, adam, data, batch_size, rng):
+    """Update the networks with each minibatch of an epoch."""
+    F, targets, weights = data
+    order = rng.permutation(len(F))
+    n_batches = -(-len(F) // batch_size)
+    for b in range(n_batches):
+        batch = order[b::n_batches]
+        share = weights[:, batch] / len(batch)
+        adam.step(networks.theta, networks.gradient(F[batch], targets[batch], share))

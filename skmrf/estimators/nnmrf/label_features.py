@@ -1,0 +1,314 @@
+"""Features of the potentials of a classifier: numbers, splines and radial units."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._data.categories import blank_unseen, check_categories, encode, find_categories
+from ..._data.column_types import (
+    DISCRETE_TYPES,
+    declared_categories,
+    find_position,
+    resolve_column_types,
+)
+from ..._data.mixed import to_floats
+from ..._utils.codes import MISSING
+from ..._utils.warn import warn_caller
+
+TAIL = 0.01  # share of each tail that does not count in the range of a column
+MAX_REACH = 10.0  # of the range beyond the quartiles, in interquartile ranges
+RADIAL_SCALE = 10.0  # so that one path of penalties suits all features
+
+
+@dataclass(frozen=True)
+class Column:
+    """Encoding of one column of a table.
+
+    Attributes
+    ----------
+    name : object
+        Name of the column.
+    categories : ndarray or None
+        Categories, or None for numbers.
+    is_nominal : bool
+        Whether the categories have no order.
+    low, high : float
+        Range outside which numbers are clipped.
+    mean, scale : float
+        Centre and scale of clipped numbers.
+    knots : ndarray of shape (n_knots,)
+        Knots of the spline. There are none for nominal columns.
+    has_missing : bool
+        Whether the training rows have missing entries.
+    """
+
+    name: object
+    categories: np.ndarray | None = None
+    is_nominal: bool = False
+    low: float = 0.0
+    high: float = 0.0
+    mean: float = 0.0
+    scale: float = 1.0
+    knots: np.ndarray = ()
+    has_missing: bool = False
+
+    def to_numbers(self, column):
+        """Return numbers or category codes, with nan for missing entries and unseen categories."""
+        if self.categories is None:
+            return to_floats(column, self.name)
+        known = blank_unseen(column, self.categories)
+        codes = encode([known], [self.categories], [self.name])[:, 0]
+        return np.where(codes == MISSING, np.nan, codes)
+
+    def standardised(self, x):
+        """Return clipped and standardised numbers; missing entries have the mean, which is 0."""
+        with np.errstate(over="ignore"):
+            z = (np.clip(x, self.low, self.high) - self.mean) / self.scale
+        return np.where(np.isnan(x), 0.0, z)
+
+    def linear_features(self, x):
+        """Return the list of features of the linear potential of the column."""
+        indicators = [np.isnan(x).astype(float)] if self.has_missing else []
+        if self.is_nominal:
+            return [(x == k).astype(float) for k in range(len(self.categories))] + indicators
+        return [self.standardised(x), *indicators]
+
+    def spline_features(self, x):
+        """Return the list of features of the piecewise linear potential of the column."""
+        if self.is_nominal or len(self.knots) < 3:
+            return self.linear_features(x)
+        z = self.standardised(x)
+        parts = [
+            np.clip((z - a) / (b - a), 0, 1)
+            for a, b in zip(self.knots[:-1], self.knots[1:], strict=True)
+        ]
+        return parts + ([np.isnan(x).astype(float)] if self.has_missing else [])
+
+
+def fit_column(x, weights, n_knots, column):
+    """Return the column with its range, scale and knots, learned from numbers and weights.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows,)
+        Numbers or category codes, with nan for missing entries.
+    weights : ndarray of shape (n_rows,)
+        Weight of each row.
+    n_knots : int
+        Largest number of intervals of the spline. Columns with up to 20 distinct values have a knot
+        at each value.
+    column : dict
+        Other attributes of :class:`Column`.
+
+    Returns
+    -------
+    Column
+        Fitted column.
+    """
+    is_observed = ~np.isnan(x)
+    has_missing = not is_observed.all()
+    x, weights = x[is_observed], weights[is_observed]
+    if not len(x):
+        warn_caller(f"Column {column['name']!r} has no observed entry, so it is ignored; drop it.")
+        return Column(**column)
+    if column.get("is_nominal"):
+        return Column(**column, has_missing=has_missing)
+    low, first, third, high = weighted_quantiles(x, weights, [TAIL, 0.25, 0.75, 1 - TAIL])
+    if third > first:  # an outlier in few rows does not change the range
+        reach = MAX_REACH * (third - first)
+        low, high = max(low, first - reach), min(high, third + reach)
+    if low == high:
+        low, high = x.min(), x.max()
+    if high - low > np.finfo(float).max / 4:
+        raise ValueError(
+            f"Column {column['name']!r} holds {x[np.argmax(np.abs(x))]}, which is too large to be "
+            "standardised; divide the column by a power of ten."
+        )
+    width = (high - low) or 1.0
+    lowest, highest = low - width, high + width
+    units = (np.clip(x, lowest, highest) - low) / width
+    mean = np.average(units, weights=weights)
+    spread = np.sqrt(np.average((units - mean) ** 2, weights=weights))
+    spread = spread if spread > 1e-9 and high > low else 1.0
+    fitted = Column(
+        **column,
+        low=lowest,
+        high=highest,
+        mean=low + width * mean,
+        scale=width * spread,
+        has_missing=has_missing,
+    )
+    return Column(**vars(fitted) | {"knots": find_knots(fitted.standardised(x), weights, n_knots)})
+
+
+def find_knots(z, weights, n_knots):
+    """Return the distinct quantiles of a column, or its distinct values if they are few."""
+    distinct = np.unique(z)
+    if len(distinct) <= min(20, n_knots + 1):
+        return distinct
+    return np.unique(weighted_quantiles(z, weights, np.linspace(0, 1, n_knots + 1)))
+
+
+def weighted_quantiles(x, weights, shares):
+    """Return quantiles (inverse of the distribution function) of weighted numbers.
+
+    Parameters
+    ----------
+    x, weights : ndarray of shape (n,)
+        Numbers and their weights.
+    shares : array-like of shape (n_quantiles,)
+        Shares of the total weight at or below each quantile.
+
+    Returns
+    -------
+    ndarray of shape (n_quantiles,)
+        Quantiles, which are entries of ``x``.
+    """
+    order = np.argsort(x, kind="stable")
+    cumulated = np.cumsum(weights[order])
+    places = np.searchsorted(cumulated / cumulated[-1] + 1e-12, shares)
+    return x[order][np.minimum(places, len(x) - 1)]
+
+
+class LabelFeatures:
+    """Features of rows: linear, spline, and radial with random centres.
+
+    Parameters
+    ----------
+    columns : list of Column
+        Encoding of the columns.
+    """
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def learn_means(self, columns, weights):
+        """Store the weighted means of the features, which :meth:`linear` and others subtract."""
+        self.means = [0.0, 0.0]
+        self.means = [np.average(F, axis=0, weights=weights) for F in self.transform(columns)]
+
+    def transform(self, columns):
+        """Return the centred linear and spline features of rows.
+
+        Parameters
+        ----------
+        columns : list of ndarray of shape (n_rows,)
+            Columns of the table.
+
+        Returns
+        -------
+        linear : ndarray of shape (n_rows, n_linear)
+            Standardised numbers, indicators of categories, and indicators of missing entries.
+        spline : ndarray of shape (n_rows, n_spline)
+            The same, with piecewise linear features in place of numbers.
+        """
+        X = [c.to_numbers(column) for c, column in zip(self.columns, columns, strict=True)]
+        pairs = list(zip(self.columns, X, strict=True))
+        found = (
+            np.stack([f for c, x in pairs for f in c.linear_features(x)], axis=1),
+            np.stack([f for c, x in pairs for f in c.spline_features(x)], axis=1),
+        )
+        return [F - mean for F, mean in zip(found, self.means, strict=True)]
+
+
+def learn_features(X, columns, names, column_types, categories, weights, n_knots):
+    """Return the features of a table, learned from the training rows, and the types of columns.
+
+    Parameters
+    ----------
+    X : array-like or frame
+        Training rows.
+    columns : list of ndarray
+        Columns of ``X`` in the rows that have a weight.
+    names : list
+        Names of the columns.
+    column_types, categories
+        Parameters of the classifier.
+    weights : ndarray of shape (n_rows,)
+        Weight of each row of ``columns``.
+    n_knots : int
+        Largest number of intervals of the spline of a column.
+
+    Returns
+    -------
+    LabelFeatures
+        Features.
+    types : list of str
+        Type of each column.
+    categories : list of ndarray
+        Categories of each column that has categories.
+    """
+    types = resolve_column_types(column_types, X, columns, names)
+    given = _given_positions(column_types, names)
+    types = [  # a detected column of whole numbers keeps its order
+        "integer" if t == "categorical" and j not in given and c.dtype.kind in "iuf" else t
+        for j, (t, c) in enumerate(zip(types, columns, strict=True))
+    ]
+    found = _find_categories(X, columns, names, types, categories)
+    fitted = []
+    for j, (column, kind) in enumerate(zip(columns, types, strict=True)):
+        known = {"name": names[j], "categories": found.get(j)}
+        known["is_nominal"] = j in found and kind != "ordinal"
+        x = Column(**known).to_numbers(column)
+        fitted.append(fit_column(x, weights, n_knots, known))
+    features = LabelFeatures(fitted)
+    features.learn_means(columns, weights)
+    return features, types, list(found.values())
+
+
+def _given_positions(column_types, names):
+    """Return the set of columns whose type the user has given."""
+    if isinstance(column_types, str):
+        return set() if column_types == "auto" else set(range(len(names)))
+    if isinstance(column_types, dict):
+        return {find_position(c, names) for c, kind in column_types.items() if kind != "auto"}
+    return {j for j, kind in enumerate(column_types) if kind != "auto"}
+
+
+def _find_categories(X, columns, names, types, categories):
+    """Return the categories of the columns that have categories, keyed by column."""
+    is_discrete = np.isin(types, DISCRETE_TYPES)
+    places = np.flatnonzero(is_discrete).tolist()
+    if not isinstance(categories, str):
+        found = check_categories(categories, [names[j] for j in places])
+        return dict(zip(places, found, strict=True))
+    if categories != "auto":
+        raise ValueError(f'categories must be "auto" or a list of lists; got {categories!r}.')
+    found = {}
+    for j, declared in zip(places, declared_categories(X, is_discrete), strict=True):
+        known = None if declared is None else [declared]
+        given = [columns[j]], [names[j]]
+        found[j] = (
+            find_categories(*given)[0] if known is None else check_categories(known, [names[j]])[0]
+        )
+    return found
+
+
+class RadialFeatures:
+    """Features of radial basis functions of all columns, with training rows as centres.
+
+    The inner products of the features are ``exp(-sum((a - b)**2) / (width**2 * n_linear))``, up to
+    a factor, for rows ``a`` and ``b`` of linear features. This is exact if the rows are centres.
+
+    Parameters
+    ----------
+    centers : ndarray of shape (n_centers, n_linear)
+        Linear features of the centres.
+    width : float
+        Width of the functions, relative to the root mean square of the linear features.
+    """
+
+    def __init__(self, centers, width):
+        self.centers, self.width = centers, width
+        values, vectors = np.linalg.eigh(self._kernel(centers))
+        kept = values > 1e-6 * values[-1]
+        self.basis = RADIAL_SCALE * vectors[:, kept] / np.sqrt(values[kept])
+
+    def _kernel(self, Z):
+        squares = (Z**2).sum(axis=1)[:, None] + (self.centers**2).sum(axis=1)
+        distances = np.maximum(squares - 2 * Z @ self.centers.T, 0.0)
+        return np.exp(-distances / (self.width**2 * max(Z.shape[1], 1)))
+
+    def transform(self, Z):
+        """Return the features, shape (n_rows, n_features), of rows of linear features."""
+        return self._kernel(Z) @ self.basis

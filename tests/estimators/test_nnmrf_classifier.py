@@ -1,0 +1,394 @@
+"""Tests of NNMRFClassifier: features, members, exponents and predictions."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import parallel_config
+from nnmrf_models import rings
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+
+from skmrf import NNMRFClassifier
+from skmrf.estimators.nnmrf.label_features import (
+    Column,
+    RadialFeatures,
+    fit_column,
+    weighted_quantiles,
+)
+from skmrf.estimators.nnmrf.label_members import (
+    LabelRows,
+    assign_folds,
+    fit_softmax,
+    learn_convex,
+    learn_exponents,
+    log_softmax,
+    softmax_objective,
+)
+from skmrf.estimators.nnmrf.label_networks import Networks, NetworkSettings, learn_networks
+
+CONVEX = {"potentials": ("linear", "spline"), "max_iter": 50, "random_state": 0}
+
+
+def quick(**parameters):
+    """Return a classifier with few members, folds and iterations."""
+    small = {"max_iter": 15, "n_units": 8, "cv": 3, "alphas": (10.0, 1.0), "n_centers": 30}
+    return NNMRFClassifier(**small | {"random_state": 0} | parameters)
+
+
+def label_rows(seed, n=40, n_classes=3, n_features=4):
+    """Return features, and labels with weights and folds."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.resize(np.arange(n_classes), n))
+    F = rng.normal(size=(n, n_features)) + labels[:, None] * np.linspace(-1, 1, n_features)
+    folds = assign_folds(labels, 4, rng)
+    return F, LabelRows(np.eye(n_classes)[labels], rng.exponential(size=n), folds)
+
+
+def mixed(n, seed):
+    """Return a frame with numbers, categories and missing entries, and labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.resize(["a", "b", "c"], n))
+    codes = np.searchsorted(["a", "b", "c"], y)
+    kind = np.array(["fern", "moss", "tree"], object)[(codes + (rng.random(n) < 0.3)) % 3]
+    table = pd.DataFrame({"x": codes + rng.normal(size=n), "kind": kind, "z": rng.normal(size=n)})
+    return table.mask(rng.random(table.shape) < 0.1), y
+
+
+# Features ---------------------------------------------------------------------------------
+
+
+def test_weighted_quantiles_equal_those_of_repeated_rows(seed):
+    rng = np.random.default_rng(seed)
+    x, counts = rng.normal(size=30), rng.integers(1, 5, 30)
+    shares = [0.01, 0.25, 0.5, 0.9, 1.0]
+    repeated = np.repeat(x, counts)
+    expected = np.quantile(repeated, shares, method="inverted_cdf")
+    assert_array_equal(weighted_quantiles(x, counts.astype(float), shares), expected)
+    again = fit_column(repeated, np.ones(len(repeated)), 4, {"name": "x"})
+    column = fit_column(x, counts.astype(float), 4, {"name": "x"})
+    assert_allclose(column.standardised(x), again.standardised(x))
+    assert_allclose(column.knots, again.knots)
+
+
+def test_features_of_a_column(seed):
+    x = np.random.default_rng(seed).normal(3.0, 5.0, size=200)
+    column = fit_column(x, np.ones(200), 6, {"name": "x"})
+    assert len(column.knots) == 7
+    z = column.linear_features(x)[0]
+    assert_allclose([z.mean(), z.std()], [0.0, 1.0], atol=1e-9)
+    parts = column.spline_features(x)
+    assert len(parts) == 6
+    inside = (z > column.knots[0]) & (z < column.knots[-1])
+    line = column.knots[0] + np.stack(parts, axis=1) @ np.diff(column.knots)
+    assert_allclose(line[inside], z[inside])  # linear functions are splines
+    assert not column.has_missing
+    gaps = np.where(np.arange(200) % 5 == 0, np.nan, x)
+    column = fit_column(gaps, np.ones(200), 6, {"name": "x"})
+    assert len(column.linear_features(gaps)) == 2
+    assert_array_equal(column.linear_features(gaps)[0][::5], 0.0)
+
+
+@pytest.mark.parametrize("n", [30, 2000])
+def test_an_outlier_does_not_change_the_range(n, seed):
+    x = np.random.default_rng(seed).normal(size=n)
+    expected = fit_column(x, np.ones(n), 4, {"name": "x"})
+    with_outlier = np.append(x, 1e30)
+    column = fit_column(with_outlier, np.ones(n + 1), 4, {"name": "x"})
+    assert column.scale < 10 * expected.scale
+    assert np.ptp(column.standardised(x)) > 0.1 * np.ptp(expected.standardised(x))
+    assert np.isfinite(column.standardised(np.array([1e308, -1e308]))).all()
+
+
+def test_unseen_categories_are_missing():
+    column = Column("kind", np.array(["fern", "moss"], dtype=object), is_nominal=True)
+    codes = column.to_numbers(np.array(["moss", "oak", None, "fern"], dtype=object))
+    assert_array_equal(codes, [1.0, np.nan, np.nan, 0.0])
+    assert_array_equal(np.stack(column.linear_features(codes), 1)[1:3], 0.0)
+
+
+def test_radial_features_are_those_of_the_kernel(seed):
+    Z = np.random.default_rng(seed).normal(size=(20, 3))
+    features = RadialFeatures(Z, 0.7).transform(Z)
+    distances = ((Z[:, None] - Z) ** 2).sum(axis=2)
+    assert_allclose(features @ features.T / 100, np.exp(-distances / (3 * 0.7**2)), atol=1e-4)
+
+
+# Members ----------------------------------------------------------------------------------
+
+
+def test_softmax_gradient_by_differences(seed):
+    F, rows = label_rows(seed)
+    flat = np.random.default_rng(seed).normal(size=15)
+    _, gradient = softmax_objective(flat, F, rows, 0.7)
+    for k, step in enumerate(1e-6 * np.eye(15)):
+        ends = [softmax_objective(flat + s * step, F, rows, 0.7)[0] for s in (1, -1)]
+        assert gradient[k] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-6)
+
+
+def test_softmax_equals_logistic_regression(seed):
+    F, rows = label_rows(seed)
+    labels = rows.targets.argmax(axis=1)
+    peer = LogisticRegression(C=0.5, tol=1e-8).fit(F, labels, sample_weight=rows.weights)
+    coef = fit_softmax(F, rows, 2.0)
+    found = np.exp(log_softmax(F @ coef[:-1] + coef[-1]))
+    assert_allclose(found, peer.predict_proba(F), atol=5e-3)
+    control = fit_softmax(F, rows, 20.0)
+    assert np.abs(F @ (coef - control)[:-1]).max() > 0.1
+
+
+@pytest.mark.parametrize("activation", ["relu", "selu", "tanh"])
+def test_gradient_of_networks_by_differences(activation, seed):
+    F, rows = label_rows(seed, n=11)
+    rng = np.random.default_rng(seed)
+    networks = Networks.random(4, 3, np.tile(rows.log_shares(), (2, 1)), activation, rng)
+    networks.theta = [a.astype(float) + 0.3 * rng.normal(size=a.shape) for a in networks.theta]
+    weights = rng.exponential(size=(2, 11))
+
+    def loss():
+        return -(weights * (rows.targets * networks.log_proba(F)).sum(axis=2)).sum()
+
+    gradient = networks.gradient(F, rows.targets, weights)
+    for array, slopes in zip(networks.theta, gradient, strict=True):
+        for place in np.ndindex(array.shape):
+            value, ends = array[place], []
+            for step in (1e-6, -1e-6):
+                array[place] = value + step
+                ends.append(loss())
+            array[place] = value
+            assert slopes[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-4)
+
+
+def test_weights_equal_repeated_rows(seed):
+    """Objectives and gradients of members with weights are those of repeated rows."""
+    F, rows = label_rows(seed)
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 4, len(F))
+    again = np.repeat(np.arange(len(F)), counts)
+    repeated = LabelRows(rows.targets[again], np.ones(len(again)), rows.folds[again])
+    weighted = rows._replace(weights=counts.astype(float))
+    flat = rng.normal(size=15)
+    for left, right in zip(
+        softmax_objective(flat, F, weighted, 0.5),
+        softmax_objective(flat, F[again], repeated, 0.5),
+        strict=True,
+    ):
+        assert_allclose(left, right, atol=1e-12)
+    member = learn_convex(F, weighted, (10.0, 1.0), 100)
+    other = learn_convex(F[again], repeated, (10.0, 1.0), 100)
+    assert member.alpha == other.alpha
+    assert_allclose(member.coef, other.coef, atol=0.02)
+    logs = rng.normal(size=(3, 40, 3))
+    assert_allclose(
+        learn_exponents(logs, weighted, 1.0),
+        learn_exponents(logs[:, again], repeated, 1.0),
+        atol=1e-3,
+    )
+
+
+def test_held_out_predictions_do_not_use_their_rows(seed):
+    """If the label of a row changes, its held-out prediction stays and others change."""
+    F, rows = label_rows(seed)
+    settings = NetworkSettings("tanh", 4, 0.01, 10.0, 64, 1, 5)
+    changed = rows.targets.copy()
+    changed[0] = np.roll(changed[0], 1)
+    for learn in (
+        lambda r: learn_convex(F, r, (1.0,), 100).held_out,
+        lambda r: learn_networks(F, r._replace(weights=np.ones(40)), settings, 0).held_out,
+    ):
+        before, after = learn(rows), learn(rows._replace(targets=changed))
+        left = rows.folds == rows.folds[0]
+        assert np.abs(before[~left] - after[~left]).max() > 1e-5
+        assert_allclose(before[left], after[left], atol=1e-6)
+
+
+def test_exponents(seed):
+    """The exponents prefer the informative member and correct its temperature."""
+    rng = np.random.default_rng(seed)
+    truth = log_softmax(2.0 * rng.normal(size=(3000, 3)))
+    labels = np.argmax(truth + rng.gumbel(size=truth.shape), axis=1)
+    rows = LabelRows(np.eye(3)[labels], np.ones(3000), np.zeros(3000, int))
+    noise = log_softmax(rng.normal(size=truth.shape))
+    found = learn_exponents(np.stack([0.5 * truth, noise]), rows, 0.1)
+    assert found[0] == pytest.approx(2.0, abs=0.3)
+    assert 0 <= found[1] < 0.15
+    assert_allclose(learn_exponents(np.stack([0.5 * truth, noise]), rows, 1e9), 0.5, atol=1e-3)
+
+
+def test_folds(seed):
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(5), [1, 2, 4, 13, 40]))
+    folds = assign_folds(labels, 5, np.random.default_rng(seed))
+    assert folds[labels == 0] == -1
+    for k, n in ((1, 2), (2, 4), (3, 13), (4, 40)):
+        counts = np.bincount(folds[labels == k], minlength=5)
+        assert counts.sum() == n
+        assert np.ptp(counts) <= 1
+
+
+# Predictions ------------------------------------------------------------------------------
+
+
+def test_iris(seed):
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(150)
+    train, test = order[:100], order[100:]
+    model = quick(random_state=seed).fit(X[train], y[train])
+    assert model.score(X[test], y[test]) >= 0.86
+    p = model.predict_proba(X[test])
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert_allclose(np.exp(model.predict_log_proba(X[test])), p)
+    assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X[test]))
+    assert (model.exponents_ >= 0).all()
+    assert len(model.members_) == len(model.kinds_) == 6
+
+
+@pytest.mark.parametrize("potential", ["radial", "relu", "tanh", "selu"])
+def test_rings_need_more_than_linear_potentials(potential, seed):
+    X, y = rings(1000, seed)
+    parameters = {"weight_decay": 0.0, "batch_size": 32, "cv": 2, "random_state": seed}
+    parameters |= {"n_iter_no_change": 25}
+    linear = NNMRFClassifier(("linear",), **parameters).fit(X[:400], y[:400])
+    assert linear.score(X[400:], y[400:]) < 0.65
+    model = NNMRFClassifier((potential,), **parameters).fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) > 0.75
+
+
+def test_labels_independent_of_rows(seed):
+    """The probabilities are about the shares of the classes."""
+    X = np.random.default_rng(seed).normal(size=(400, 3))
+    y = (np.random.default_rng(seed + 1000).random(400) < 0.75).astype(int)
+    p = quick().fit(X[:300], y[:300]).predict_proba(X[300:])
+    assert np.abs(p[:, 1] - 0.75).mean() < 0.12
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_same_seed_same_predictions(n_jobs, seed):
+    X, y = mixed(40, seed)
+    model = quick(random_state=seed).fit(X, y)
+    with parallel_config("threading"):
+        again = clone(model).set_params(n_jobs=n_jobs).fit(X, y)
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    other = clone(model).set_params(random_state=seed + 1).fit(X, y)
+    assert (other.predict_proba(X) != model.predict_proba(X)).any()
+
+
+def test_order_of_columns_and_names_of_classes_do_not_matter(seed):
+    X, y = mixed(90, seed)
+    model = NNMRFClassifier(**CONVEX).fit(X, y)
+    expected = model.predict_proba(X)
+    turned = NNMRFClassifier(**CONVEX).fit(X.iloc[:, ::-1], y)
+    assert_allclose(turned.predict_proba(X.iloc[:, ::-1]), expected, atol=0.01)
+    renamed = NNMRFClassifier(**CONVEX).fit(X, np.array([5, 6, 7])[np.searchsorted(list("abc"), y)])
+    assert_allclose(renamed.predict_proba(X), expected, atol=1e-10)
+    scaled = X.assign(x=1e6 * X["x"] - 7.0)
+    assert_allclose(clone(model).fit(scaled, y).predict_proba(scaled), expected, atol=0.01)
+
+
+def test_missing_entries_and_unseen_categories(seed):
+    X, y = mixed(200, seed)
+    model = quick().fit(X, y)
+    assert model.column_types_ == ["continuous", "categorical", "continuous"]
+    assert model.categories_[0].tolist() == ["fern", "moss", "tree"]
+    assert model.score(X, y) > 0.6
+    rows = X.iloc[:5].assign(kind="oak")
+    expected = model.predict_proba(X.iloc[:5].assign(kind=None))
+    assert_array_equal(model.predict_proba(rows), expected)
+    empty = pd.DataFrame({"x": [np.nan], "kind": [None], "z": [np.nan]})
+    assert np.abs(model.predict_proba(empty) - 1 / 3).max() < 0.3
+
+
+def test_whole_numbers_of_arrays_are_numbers(seed):
+    X = np.random.default_rng(seed).integers(0, 9, size=(120, 2))
+    y = X[:, 0] > 4
+    model = quick().fit(X, y)
+    assert model.column_types_ == ["integer", "integer"]
+    assert np.isfinite(model.predict_proba(X + 100)).all()  # values that fit did not see
+    assert quick(column_types="categorical").fit(X, y).column_types_ == ["categorical"] * 2
+
+
+def test_class_weight_and_sample_weight(seed):
+    """Labels are independent of rows, so probabilities are weighted class shares."""
+    X = np.random.default_rng(seed).normal(size=(300, 2))
+    y = np.resize(["a", "b", "b"], 300)
+    weights = np.where(y == "a", 18.0, 1.0)
+    model = quick().fit(X, y, sample_weight=weights)
+    assert_allclose(model.predict_proba(X).mean(axis=0), [0.9, 0.1], atol=0.06)
+    found = quick(class_weight={"a": 18.0, "b": 1.0}).fit(X, y).predict_proba(X)
+    assert_array_equal(found, model.predict_proba(X))
+    balanced = quick(class_weight="balanced").fit(X, y).predict_proba(X)
+    assert_allclose(balanced.mean(axis=0), [0.5, 0.5], atol=0.06)
+    rows = np.r_[X, X + 5], np.r_[y, y[::-1]], np.r_[weights, np.zeros(300)]
+    ignored = quick().fit(rows[0], rows[1], sample_weight=rows[2])
+    assert_array_equal(ignored.predict_proba(X), model.predict_proba(X))
+
+
+# Bad input --------------------------------------------------------------------------------
+
+
+BAD_COLUMNS = {
+    "constant": lambda _, y: np.ones(len(y)),
+    "constant within a class": lambda X, y: np.where(y, 1.0, X[:, 0]),
+    "outlier": lambda X, y: np.where(np.arange(len(y)) == 3, 1e30, X[:, 0]),
+    "huge": lambda X, y: np.where(np.arange(len(y)) == 3, 1e308, X[:, 0]),
+    "one observed": lambda _, y: np.where(np.arange(len(y)) == 3, 1.0, np.nan),
+    "categories": lambda _, y: np.array([f"c{i}" for i in range(len(y))], dtype=object),
+}
+
+
+@pytest.mark.parametrize("name", BAD_COLUMNS)
+def test_bad_columns(name, seed):
+    X = np.random.default_rng(seed).normal(size=(80, 2))
+    y = X[:, 1] > 0
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "bad": BAD_COLUMNS[name](X, y)})
+    model = quick(max_iter=50).fit(table, y)
+    p = model.predict_proba(table)
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert model.score(table, y) > 0.85
+
+
+def test_an_unobserved_column_is_ignored(seed):
+    X = np.random.default_rng(seed).normal(size=(60, 2))
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "empty": np.nan})
+    with pytest.warns(UserWarning, match="Column 'empty' has no observed entry, so it is ignored"):
+        model = quick().fit(table, X[:, 0] > 0)
+    assert np.isfinite(model.predict_proba(table.assign(empty=5.0))).all()
+
+
+@pytest.mark.parametrize("y", [[0] * 20, [0] * 19 + [1], list(range(20)), [0, 1] * 10])
+def test_classes_of_few_rows(y, seed):
+    X = np.random.default_rng(seed).normal(size=(20, 2))
+    model = quick().fit(X, y)
+    p = model.predict_proba(X)
+    assert p.shape == (20, len(set(y)))
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert np.isfinite(model.predict_log_proba(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"potentials": "linear"}, "potentials must be a sequence"),
+        ({"potentials": ["cubic"]}, "each of potentials must be one of"),
+        ({"widths": []}, "widths must be a sequence with at least one entry"),
+        ({"alphas": [0.0]}, "each of alphas must be a number > 0"),
+        ({"cv": 1}, "cv must be an integer >= 2"),
+        ({"n_units": 0}, "n_units must be an integer >= 1"),
+        ({"learning_rate": 0}, "learning_rate must be a number > 0"),
+        ({"shrinkage": -1}, "shrinkage must be a number >= 0"),
+        ({"column_types": "word"}, "column_types must be"),
+        ({"categories": "all"}, "categories must be"),
+    ],
+    ids=str,
+)
+def test_bad_parameters(parameters, message):
+    X, y = mixed(30, 0)
+    model = quick(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_bad_rows():
+    with pytest.raises(ValueError, match="Column 1 holds infinity"):
+        quick().fit([[0.0, 1.0], [1.0, np.inf]], [0, 1])
