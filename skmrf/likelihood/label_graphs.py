@@ -1,0 +1,11 @@
+"""Inference of labels of sequences, trees and graphs, exactly or by belief propagation."""
+
+from ..exact import label_trees
+
+
+def sums(graphs, potentials, weights=None, *, method="auto", **options):
+    return label_trees.sums(graphs, potentials, weights)
+
+
+def maxima(graphs, potentials):
+    return label_trees.maxima(graphs, potentials)
