@@ -7,7 +7,9 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .estimators.boltzmann_machine import BoltzmannMachine
+    from ._data.vectorizer import SequenceVectorizer
     from .estimators.crbm import CRBMStructuredPredictor
+    from .estimators.crf import CRF
     from .estimators.discrete_mrf import DiscreteMRF
     from .estimators.imputer import MRFImputer
     from .estimators.nnmrf.classifier import NNMRFClassifier
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from .estimators.structure_learner import MRFStructureLearner
 
 __all__ = [
+    "CRF",
     "RBM",
     "BoltzmannMachine",
     "CRBMStructuredPredictor",
@@ -24,12 +27,14 @@ __all__ = [
     "MRFStructureLearner",
     "NNMRFClassifier",
     "NNMRFDensity",
+    "SequenceVectorizer",
     "__version__",
 ]
 
 # Modules are imported when their names are first used, so that importing skmrf is fast.
 _MODULES = {
     "BoltzmannMachine": "estimators.boltzmann_machine",
+    "CRF": "estimators.crf",
     "CRBMStructuredPredictor": "estimators.crbm",
     "DiscreteMRF": "estimators.discrete_mrf",
     "MRFImputer": "estimators.imputer",
@@ -37,6 +42,7 @@ _MODULES = {
     "NNMRFClassifier": "estimators.nnmrf.classifier",
     "NNMRFDensity": "estimators.nnmrf.density",
     "RBM": "estimators.rbm",
+    "SequenceVectorizer": "_data.vectorizer",
     "TRUSTED_TYPES": "io.trusted_types",
 }
 _PACKAGES = {
@@ -47,6 +53,7 @@ _PACKAGES = {
     "io",
     "learners",
     "likelihood",
+    "metrics",
     "plot",
     "samplers",
     "structure",

@@ -24,15 +24,15 @@ class GraphLearner(Learner):
         Inference method of predictions.
     has_probabilities : bool
         Whether the model has meaningful probabilities.
-    steps : dict
-        Parameters of :class:`~skmrf.estimators._training.TrainingParameters` for stochastic steps
-        that are used by default.
+    has_margin : bool
+        Whether the scale of the parameters matters. It does not for the perceptron.
     """
 
     requires = (LabelGraphEnergy,)
     family = "crf"
     inference = "exact"
     has_probabilities = True
+    has_margin = True
 
     def init(self, energy, batch, rng):
         """Check the parameters, and return what the objective needs of the examples."""
@@ -259,6 +259,7 @@ class Perceptron(GraphLearner):
 
     inference = "auto"
     has_probabilities = False
+    has_margin = False
 
     def loss(self, labels, n_states, n_labels):
         """Return the loss of each state of each node: zero, because there is no margin."""
@@ -301,6 +302,8 @@ class SSVM(Perceptron):
     I. Tsochantaridis, T. Joachims, T. Hofmann and Y. Altun, "Large margin methods for structured
     and interdependent output variables", JMLR 6 (2005).
     """
+
+    has_margin = True
 
     def __init__(self, loss_weight=1.0):
         self.loss_weight = loss_weight
