@@ -151,10 +151,10 @@ def has_dicts(X):
     """Return whether X is a list of sequences of dicts of features, or a list of dicts."""
     if not isinstance(X, list | tuple) or len(X) == 0:
         return False
-    first = next((x for x in X if isinstance(x, dict) or (hasattr(x, "__len__") and len(x))), None)
-    return isinstance(first, dict) or (
-        isinstance(first, list | tuple) and isinstance(first[0], dict)
-    )
+    first = X[0]
+    if isinstance(first, list | tuple):
+        first = next((x[0] for x in X if isinstance(x, list | tuple) and len(x)), None)
+    return isinstance(first, dict)
 
 
 def read_examples(estimator, X, sequence_ids=None, *, graph="chain", reset):

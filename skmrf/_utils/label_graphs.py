@@ -1,7 +1,6 @@
 """Examples of a conditional random field: nodes with features, edges and labels."""
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,8 @@ class LabelGraphs:
         Row of ``edge_features`` that belongs to each edge.
     edge_features : ndarray of shape (n_types, n_edge_features)
         Distinct rows of features of edges.
+    cache : dict
+        Results that depend on the graphs only. Copies with other labels share it.
     """
 
     features: Any
@@ -42,6 +43,7 @@ class LabelGraphs:
     edge_ptr: np.ndarray | None
     edge_types: np.ndarray | None
     edge_features: np.ndarray
+    cache: dict = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def chains(cls, features, lengths, labels=None):
@@ -70,10 +72,33 @@ class LabelGraphs:
         """Number of nodes of each example, ndarray of shape (n_examples,)."""
         return np.diff(self.node_ptr)
 
-    @cached_property
+    @property
     def example_of_node(self):
         """Index of the example of each node, ndarray of shape (n_nodes,)."""
-        return np.repeat(np.arange(len(self)), self.sizes)
+        return self.cached("examples", lambda: np.repeat(np.arange(len(self)), self.sizes))
+
+    def cached(self, key, compute):
+        """Return the result of a function without parameters, which is called only once.
+
+        Parameters
+        ----------
+        key : object
+            Name of the result.
+        compute : callable
+            Function of no parameters. Its result must not depend on features or labels.
+
+        Returns
+        -------
+        object
+            Result.
+        """
+        if key not in self.cache:
+            self.cache[key] = compute()
+        return self.cache[key]
+
+    def __getstate__(self):
+        """Return the attributes without the cache, for pickle and copy."""
+        return {k: v for k, v in vars(self).items() if k != "cache"} | {"cache": {}}
 
     @property
     def is_labelled(self):
@@ -94,12 +119,13 @@ class LabelGraphs:
             shift = np.repeat(node_ptr[:-1] - self.node_ptr[which], np.diff(parts["edge_ptr"]))
             parts["edges"] = self.edges[edges] + shift[:, None]
             parts["edge_types"] = self.edge_types[edges]
-        return replace(self, labels=self.labels[nodes], **parts)
+        return replace(self, labels=self.labels[nodes], cache={}, **parts)
 
-    @cached_property
+    @property
     def trees(self):
         """Rooted trees of the examples, or None if an example has a cycle."""
-        return _chain_trees(self) if self.edges is None else _root_trees(self)
+        find = _chain_trees if self.edges is None else _root_trees
+        return self.cached("trees", lambda: find(self))
 
 
 @dataclass(frozen=True)

@@ -253,7 +253,7 @@ class CRF(LearnedEstimator):
             weights = check_sample_weight(sample_weight, len(examples.graphs))
             graphs = examples.graphs.with_labels(self._encode(codes, labels))
             data = keep_known(graphs, weights)
-            learner = self._choose_learner(data.X)
+            learner = self._choose_learner(data.X, len(codes.classes))
             if not fit.is_resumed:
                 fit.energy = self._initial_energy(data.X, codes, parameters)
             fit.begin(data, codes.classes)
@@ -300,10 +300,10 @@ class CRF(LearnedEstimator):
             raise ValueError(f"y holds the label {label!r}, which was not seen during fit.")
         return found
 
-    def _choose_learner(self, graphs):
+    def _choose_learner(self, graphs, n_labels):
         name = self.learner
         if isinstance(name, str) and name == "auto":
-            name = "exact" if label_graphs.is_tractable(graphs) else "bp"
+            name = "exact" if label_graphs.is_tractable(graphs, n_labels) else "bp"
         if self.graph == "tree" and graphs.trees is None:
             raise ValueError('graph="tree" needs graphs without cycles; use graph="given".')
         return make_learner(name, self._energy_type, kind=self._learner_kind, owner="CRF")
