@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .estimators.boltzmann_machine import BoltzmannMachine
     from ._data.vectorizer import SequenceVectorizer
+    from .estimators.boltzmann_machine import BoltzmannMachine
     from .estimators.crbm import CRBMStructuredPredictor
     from .estimators.crf import CRF
     from .estimators.discrete_mrf import DiscreteMRF

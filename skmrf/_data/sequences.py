@@ -1,11 +1,13 @@
 """Examples of conditional random fields: sequences, images and graphs, and their labels."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 
@@ -89,10 +91,8 @@ class LabelCodes:
         found = list(dict.fromkeys(label for label in labels if not _is_missing(label)))
         if not found:
             raise ValueError("y has no labels; at least one label must be known.")
-        try:
+        with suppress(TypeError):
             found = sorted(found)
-        except TypeError:
-            pass
         classes = np.empty(len(found), dtype=object)
         classes[:] = found
         kinds = {type(label) for label in found}
@@ -175,7 +175,7 @@ def read_examples(estimator, X, sequence_ids=None, *, graph="chain", reset):
 
     Returns
     -------
-    Examples
+    examples : Examples
         Examples and their form.
 
     Raises
@@ -379,8 +379,8 @@ def _check_edges(edges, n_nodes, example):
     if is_wrong.any():
         edge = int(np.flatnonzero(is_wrong)[0])
         raise ValueError(
-            f"Edge {edge} of graph {example} of X is {tuple(ends[edge].tolist())}; it must join two "
-            f"different nodes from 0 to {n_nodes - 1}."
+            f"Edge {edge} of graph {example} of X is {tuple(ends[edge].tolist())}; it must join "
+            f"two different nodes from 0 to {n_nodes - 1}."
         )
     return ends.astype(np.int64)
 
@@ -423,9 +423,11 @@ def flatten_labels(y, examples):
         return _flatten_parts(y, form.shapes)
     values = np.asarray(y)
     if values.ndim == 2 and values.shape[1] == 1:
-        values = values.ravel()
+        values = column_or_1d(values, warn=True)
     if values.ndim != 1:
-        raise ValueError(f"y should be a 1d array with one label per row; got shape {values.shape}.")
+        raise ValueError(
+            f"y should be a 1d array with one label per row; got shape {values.shape}."
+        )
     if len(values) != graphs.n_nodes:
         raise ValueError(
             f"Found input variables with inconsistent numbers of samples: X has {graphs.n_nodes} "

@@ -1,9 +1,10 @@
 """Exact sums, maxima, draws and best labellings of trees of labels; chains are trees.
 
 All kernels take trees as arrays: ``ptr`` (first node of each example), ``order`` (parents before
-children), ``parent`` and ``kind`` (table of the edge to the parent). ``nodes`` has the log-potential
-of each node and label. If ``labels[i]`` is not negative, only labels that equal it modulo ``base``
-are possible at node i. ``first`` and ``last`` limit the examples that a call computes.
+children), ``parent`` and ``kind`` (table of the edge to the parent). ``nodes`` has the
+log-potential of each node and label. If ``labels[i]`` is not negative, only labels that equal it
+modulo ``base`` are possible at node i. ``first`` and ``last`` limit the examples that a call
+computes.
 """
 
 import numpy as np

@@ -176,7 +176,9 @@ def _root_trees(graphs):
         neighbours[j].append((i, n_types + k))
     parent, kind = np.full(n, -1), np.full(n, 2 * n_types)
     order, is_found, n_tree_edges = [], np.zeros(n, dtype=bool), 0
-    for first, last in zip(graphs.node_ptr[:-1].tolist(), graphs.node_ptr[1:].tolist(), strict=True):
+    for first, last in zip(
+        graphs.node_ptr[:-1].tolist(), graphs.node_ptr[1:].tolist(), strict=True
+    ):
         for root in range(first, last):
             if is_found[root]:
                 continue

@@ -1,7 +1,7 @@
 """Energy of labels of sequences, trees and graphs given features (conditional random field)."""
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse

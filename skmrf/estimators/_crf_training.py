@@ -1,4 +1,4 @@
-"""Training and constraints of conditional random fields: penalty strength, settings, transitions."""
+"""Training and constraints of conditional random fields."""
 
 from dataclasses import replace
 
@@ -170,14 +170,16 @@ def held_out_score(learner, held_out):
     if held_out.log_weights is not None:
         weights = np.exp(held_out.log_weights - held_out.log_weights.max())
 
-    def score(energy, state):
+    def score(energy, state):  # noqa: ARG001
         graphs = held_out.X
         if learner.has_probabilities:
             return float(np.average(log_likelihoods(learner, energy, graphs), weights=weights))
         states, _ = label_graphs.maxima(without_labels(graphs), energy.potentials(graphs))
         is_known = graphs.labels >= 0
         is_right = states % energy.n_labels == graphs.labels
-        return float(np.average(is_right[is_known], weights=np.repeat(weights, graphs.sizes)[is_known]))
+        return float(
+            np.average(is_right[is_known], weights=np.repeat(weights, graphs.sizes)[is_known])
+        )
 
     return score
 
@@ -233,6 +235,33 @@ def keep_known(graphs, sample_weight):
     if not is_used.any():
         raise ValueError("No example has both a known label and a positive weight.")
     return Batch(graphs, None, log_weights).take(is_used)
+
+
+def encode_labels(codes, labels):
+    """Return the codes of labels, with -1 for missing labels.
+
+    Parameters
+    ----------
+    codes : LabelCodes
+        Codes of the labels.
+    labels : list
+        Labels.
+
+    Returns
+    -------
+    ndarray of int of shape (n_labels,)
+        Codes.
+
+    Raises
+    ------
+    ValueError
+        If a label was not seen during fit.
+    """
+    found = codes.encode(labels)
+    if (found < -1).any():
+        label = labels[int(np.flatnonzero(found < -1)[0])]
+        raise ValueError(f"y holds the label {label!r}, which was not seen during fit.")
+    return found
 
 
 # Constraints ------------------------------------------------------------------------------

@@ -198,9 +198,7 @@ def best(graphs, potentials, k):
         n = end - start
         scores, states = np.full(k, -np.inf), np.zeros((k, n), dtype=np.int64)
         lists, back = np.empty((n, q, k)), np.zeros((n, q, k, 3), dtype=np.int64)
-        label_trees.best_labellings(
-            start, end, *arrays[1:], tables, lists, back, scores, states
-        )
+        label_trees.best_labellings(start, end, *arrays[1:], tables, lists, back, scores, states)
         is_possible = scores > -np.inf
         all_states.append(states[is_possible])
         all_scores.append(scores[is_possible])

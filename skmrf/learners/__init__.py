@@ -11,7 +11,7 @@ from .cd import CD
 from .cd_percloss import CDPercLoss
 from .conditional import ConditionalLearner
 from .conditional_mle import MLEBP, MLEMF
-from .crf import CRFLikelihood, CRFPropagation, CRFPseudoLikelihood, SSVM, Perceptron
+from .crf import SSVM, CRFLikelihood, CRFPropagation, CRFPseudoLikelihood, Perceptron
 from .exact import Exact
 from .grid import Grid
 from .lr import LR
@@ -77,8 +77,8 @@ __all__ = [
     "PCD",
     "PSMC",
     "PTT",
-    "SSVM",
     "SMC",
+    "SSVM",
     "BPChainCD",
     "Batch",
     "BeliefLearner",

@@ -13,9 +13,7 @@ MAX_SWEEPS = 100
 def _exponentials(graphs, potentials):
     """Return the exponentials of the log-potentials, and the maxima of nodes and tables."""
     nodes, tops = np.empty_like(potentials.nodes), np.empty(graphs.n_nodes)
-    kernels.exponentials_of_rows(
-        potentials.nodes, graphs.labels, potentials.n_labels, nodes, tops
-    )
+    kernels.exponentials_of_rows(potentials.nodes, graphs.labels, potentials.n_labels, nodes, tops)
     top = potentials.tables.max(axis=(1, 2), initial=-np.inf)
     top[~np.isfinite(top)] = 0.0
     return nodes, np.exp(potentials.tables - top[:, None, None]), tops, top
@@ -101,9 +99,7 @@ def maxima(graphs, potentials):
             model = start, end, first, last, graphs.edges, graphs.edge_types, nodes, tables
             kernels.propagate(*model, MAX_ITER, TOL, 0.0, is_max, messages, beliefs)
             states[start:end] = beliefs[start:end].argmax(axis=1)
-            kernels.climb(
-                start, end, *neighbours, values, potentials.tables, states, MAX_SWEEPS
-            )
+            kernels.climb(start, end, *neighbours, values, potentials.tables, states, MAX_SWEEPS)
         found = _log_potentials(graphs, values, potentials.tables, states)
         is_better = np.repeat(found > scores, graphs.sizes)
         best[is_better], scores = states[is_better], np.maximum(found, scores)
