@@ -463,6 +463,8 @@ def _flatten_parts(y, shapes):
 def observed_pairs(graphs, n_labels):
     """Return the pairs of a feature and a label that occur together in the known labels.
 
+    Features that occur with at least a quarter of the labels have a pair for each label.
+
     Parameters
     ----------
     graphs : LabelGraphs
@@ -483,4 +485,9 @@ def observed_pairs(graphs, n_labels):
     used = np.repeat(known, np.diff(X.indptr)) & (X.data != 0)
     codes = np.unique(X.indices[used].astype(np.int64) * n_labels + rows[used])
     counts = np.bincount(codes // n_labels, minlength=X.shape[1])
+    frequent = np.flatnonzero(4 * counts >= n_labels)
+    codes = codes[4 * counts[codes // n_labels] < n_labels]
+    added = (frequent[:, None] * n_labels + np.arange(n_labels)).ravel()
+    codes = np.sort(np.concatenate([codes, added]))
+    counts[frequent] = n_labels
     return np.concatenate([[0], np.cumsum(counts)]), codes % n_labels

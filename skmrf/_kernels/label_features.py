@@ -43,7 +43,12 @@ def add_observed_scores(first, last, ptr, columns, values, pair_ptr, pair_labels
         row[:] = out[i]
         for k in range(ptr[i], ptr[i + 1]):
             j, x = columns[k], values[k]
-            for q in range(pair_ptr[j], pair_ptr[j + 1]):
+            start, end = pair_ptr[j], pair_ptr[j + 1]
+            if end - start == row.size:
+                for b in range(row.size):
+                    row[b] += x * weights[start + b]
+                continue
+            for q in range(start, end):
                 row[pair_labels[q]] += x * weights[q]
         out[i] = row
 
@@ -58,5 +63,10 @@ def add_observed_products(
         row[:] = residuals[i]
         for k in range(ptr[i], ptr[i + 1]):
             j, x = columns[k], values[k]
-            for q in range(pair_ptr[j], pair_ptr[j + 1]):
+            start, end = pair_ptr[j], pair_ptr[j + 1]
+            if end - start == row.size:
+                for b in range(row.size):
+                    out[start + b] += x * row[b]
+                continue
+            for q in range(start, end):
                 out[q] += x * row[pair_labels[q]]
