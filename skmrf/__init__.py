@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from ._data.vectorizer import SequenceVectorizer
     from .estimators.boltzmann_machine import BoltzmannMachine
     from .estimators.crbm import CRBMStructuredPredictor
+    from .estimators.crf import CRF
     from .estimators.discrete_mrf import DiscreteMRF
     from .estimators.imputer import MRFImputer
     from .estimators.nnmrf.bayes_classifier import NNMRFBayesClassifier
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from .estimators.structure_learner import MRFStructureLearner
 
 __all__ = [
+    "CRF",
     "RBM",
     "BoltzmannMachine",
     "CRBMStructuredPredictor",
@@ -26,12 +29,14 @@ __all__ = [
     "NNMRFBayesClassifier",
     "NNMRFClassifier",
     "NNMRFDensity",
+    "SequenceVectorizer",
     "__version__",
 ]
 
 # Modules are imported when their names are first used, so that importing skmrf is fast.
 _MODULES = {
     "BoltzmannMachine": "estimators.boltzmann_machine",
+    "CRF": "estimators.crf",
     "CRBMStructuredPredictor": "estimators.crbm",
     "DiscreteMRF": "estimators.discrete_mrf",
     "MRFImputer": "estimators.imputer",
@@ -40,6 +45,7 @@ _MODULES = {
     "NNMRFClassifier": "estimators.nnmrf.classifier",
     "NNMRFDensity": "estimators.nnmrf.density",
     "RBM": "estimators.rbm",
+    "SequenceVectorizer": "_data.vectorizer",
     "TRUSTED_TYPES": "io.trusted_types",
 }
 _PACKAGES = {

@@ -94,3 +94,18 @@ class LabelMoments(NamedTuple):
     """
 
     probabilities: np.ndarray
+
+
+class GraphMoments(NamedTuple):
+    """Expected labels of nodes and edges, summed over examples with their weights (a phase).
+
+    Attributes
+    ----------
+    nodes : ndarray of shape (n_nodes, n_states)
+        Probability of each state of each node, times the weight of the example.
+    tables : ndarray of shape (n_tables, n_states, n_states)
+        Probability of each pair of states of an edge, summed over the edges of a type.
+    """
+
+    nodes: np.ndarray
+    tables: np.ndarray

@@ -11,6 +11,7 @@ from .cd import CD
 from .cd_percloss import CDPercLoss
 from .conditional import ConditionalLearner
 from .conditional_mle import MLEBP, MLEMF
+from .crf import SSVM, CRFLikelihood, CRFPropagation, CRFPseudoLikelihood, Perceptron
 from .exact import Exact
 from .grid import Grid
 from .lr import LR
@@ -54,6 +55,15 @@ for _name, _learner in {
 }.items():
     register(_name, _learner)
 
+for _name, _learner in {  # of the family "crf"
+    "exact": CRFLikelihood,
+    "bp": CRFPropagation,
+    "pseudo-likelihood": CRFPseudoLikelihood,
+    "ssvm": SSVM,
+    "perceptron": Perceptron,
+}.items():
+    register(_name, _learner)
+
 __all__ = [
     "BP",
     "BPCD",
@@ -68,6 +78,7 @@ __all__ = [
     "PSMC",
     "PTT",
     "SMC",
+    "SSVM",
     "BPChainCD",
     "Batch",
     "BeliefLearner",
@@ -82,6 +93,7 @@ __all__ = [
     "MeanField",
     "ParallelTempering",
     "ParticleFilteredMCMCMLE",
+    "Perceptron",
     "PseudoLikelihood",
     "States",
     "TemperedTransitions",

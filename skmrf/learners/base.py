@@ -39,12 +39,15 @@ class Learner(BaseEstimator, ABC):
         stochastic steps for such rows.
     pace : float
         Factor, at most 1, by which an estimator multiplies its default initial learning rate.
+    family : str
+        Family of the learner. Learners of different families can have the same name.
     """
 
     requires = (DiscreteEnergy,)
     deterministic = False
     objective_takes_missing = True
     pace = 1.0
+    family = ""
 
     @abstractmethod
     def init(self, energy, batch, rng):

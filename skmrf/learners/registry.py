@@ -7,6 +7,8 @@ from .base import Learner
 
 #: Learner classes by name.
 LEARNERS: dict[str, type[Learner]] = {}
+#: Learner classes by name, for each family of learners. The family "" has the most learners.
+FAMILIES = {"": LEARNERS}
 
 
 def register(name, learner):
@@ -48,7 +50,7 @@ def register(name, learner):
             f"{learner.__name__} has abstract methods; implement {_abstract_methods(learner)}."
         )
     _check_requires(learner)
-    LEARNERS[str(name)] = learner
+    FAMILIES.setdefault(learner.family, {})[str(name)] = learner
 
 
 def _abstract_methods(learner):
@@ -83,7 +85,8 @@ def accepted(energy_type, kind=Learner):
     dict of str to class
         Learner classes by their registered name.
     """
-    return {name: c for name, c in LEARNERS.items() if not unmet_requirements(c, energy_type, kind)}
+    learners = FAMILIES.get(kind.family, {})
+    return {name: c for name, c in learners.items() if not unmet_requirements(c, energy_type, kind)}
 
 
 def unmet_requirements(learner, energy_type, kind=Learner):
@@ -170,8 +173,8 @@ def make_learner(learner, energy_type, *, kind=Learner, owner):
     ValueError
         If the name is unknown, or if the energy does not meet the requirements of the learner.
     """
-    if isinstance(learner, str) and learner in LEARNERS:
-        learner = LEARNERS[learner]()
+    if isinstance(learner, str) and learner in FAMILIES.get(kind.family, {}):
+        learner = FAMILIES[kind.family][learner]()
     if not isinstance(learner, Learner):
         raise ValueError(
             f"learner must be one of {sorted(accepted(energy_type, kind))} or an instance of a "

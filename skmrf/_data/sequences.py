@@ -1,0 +1,493 @@
+"""Examples of conditional random fields: sequences, images and graphs, and their labels."""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array
+
+from .._utils.codes import MISSING
+from .._utils.label_graphs import LabelGraphs
+from .numeric import numeric_rows
+
+MAX_DENSITY = 0.3  # share of nonzero features of a dense array that is converted to CSR
+UNKNOWN = -2  # code of a label that was not seen during fit
+
+
+class Form(NamedTuple):
+    """Form in which examples were given, to return predictions in the same form.
+
+    Attributes
+    ----------
+    kind : {"rows", "flat", "list"}
+        "rows": each row of a table is a sequence of length one. "flat": rows of a table with
+        ``sequence_ids``. "list": a list with one element per example.
+    shapes : list of tuple of int, or None
+        Shape of the labels of each example. None if all labels are in one array.
+    order : ndarray of int of shape (n_nodes,) or None
+        Row of the table of each node, if ``kind`` is "flat".
+    """
+
+    kind: str
+    shapes: list | None = None
+    order: np.ndarray | None = None
+
+    def restore(self, values, node_ptr):
+        """Return one array per example, or one array with a row per row of the table.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_nodes, ...)
+            One row per node.
+        node_ptr : ndarray of int of shape (n_examples + 1,)
+            First node of each example.
+
+        Returns
+        -------
+        ndarray or list of ndarray
+            Values in the form of the examples.
+        """
+        if self.kind == "rows":
+            return values
+        if self.kind == "flat":
+            out = np.empty_like(values)
+            out[self.order] = values
+            return out
+        parts = np.split(values, node_ptr[1:-1])
+        tail = values.shape[1:]
+        return [p.reshape(*s, *tail) for p, s in zip(parts, self.shapes, strict=True)]
+
+
+class Examples(NamedTuple):
+    """Examples as arrays, and the form in which they were given."""
+
+    graphs: LabelGraphs
+    form: Form
+
+
+@dataclass(frozen=True)
+class LabelCodes:
+    """Codes of labels.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_labels,)
+        Labels in the order of their codes: sorted if possible, else in the order of appearance.
+    codes : dict
+        Code of each label.
+    """
+
+    classes: np.ndarray
+    codes: dict
+
+    @classmethod
+    def of(cls, labels):
+        """Return the codes of a flat list of labels; missing labels have no code."""
+        found = list(dict.fromkeys(label for label in labels if not _is_missing(label)))
+        if not found:
+            raise ValueError("y has no labels; at least one label must be known.")
+        with suppress(TypeError):
+            found = sorted(found)
+        classes = np.empty(len(found), dtype=object)
+        classes[:] = found
+        kinds = {type(label) for label in found}
+        if len(kinds) == 1 and issubclass(*kinds, str | int | float | np.generic):
+            classes = np.array(found)
+        return cls(classes, {label: code for code, label in enumerate(found)})
+
+    def encode(self, labels):
+        """Return the code of each label: -1 if it is missing, -2 if it was not seen during fit."""
+        codes = self.codes
+        try:
+            out = [codes.get(label, UNKNOWN) for label in labels]
+        except TypeError:
+            wrong = next(label for label in labels if not _is_hashable(label))
+            raise ValueError(f"y holds {wrong!r}; labels must be hashable.") from None
+        for k, code in enumerate(out):
+            if code == UNKNOWN and _is_missing(labels[k]):
+                out[k] = MISSING
+        return np.array(out, dtype=np.int64)
+
+
+def _is_missing(label):
+    return label is None or (isinstance(label, float | np.floating) and label != label)
+
+
+def _is_hashable(label):
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True
+
+
+# Features ---------------------------------------------------------------------------------
+
+
+def is_table(X):
+    """Return whether X is one table of rows, and not a list with one element per example."""
+    if isinstance(X, np.ndarray):
+        return X.dtype != object or X.ndim != 1
+    if not isinstance(X, list | tuple):
+        return True
+    return len(X) == 0 or _is_row(X[0])
+
+
+def _is_row(first):
+    """Return whether the first element of a list is a row of numbers or strings."""
+    if isinstance(first, np.ndarray):
+        return first.ndim < 2 and first.dtype != object
+    if isinstance(first, list | tuple):
+        return len(first) > 0 and all(np.ndim(v) == 0 and not isinstance(v, dict) for v in first)
+    return not (isinstance(first, dict) or sparse.issparse(first))
+
+
+def has_dicts(X):
+    """Return whether X is a list of sequences of dicts of features, or a list of dicts."""
+    if not isinstance(X, list | tuple) or len(X) == 0:
+        return False
+    first = X[0]
+    if isinstance(first, list | tuple):
+        first = next((x[0] for x in X if isinstance(x, list | tuple) and len(x)), None)
+    return isinstance(first, dict)
+
+
+def read_examples(estimator, X, sequence_ids=None, *, graph="chain", reset):
+    """Return examples as arrays, without labels.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its attribute ``n_features_in_`` is set or checked.
+    X : list, array-like, sparse matrix or frame
+        A list of examples, or one table of rows.
+    sequence_ids : array-like of shape (n_rows,), optional
+        Sequence of each row of a table. By default each row is a sequence of length one.
+    graph : {"chain", "second-order chain", "tree", "grid", "given"}, default="chain"
+        Kind of graph.
+    reset : bool
+        Whether the number of features is recorded. Otherwise it is compared with that of fit.
+
+    Returns
+    -------
+    examples : Examples
+        Examples and their form.
+
+    Raises
+    ------
+    ValueError
+        If an example is empty, or has features of the wrong number, shape or type, or an edge
+        without nodes. The message names the example.
+    """
+    if is_table(X):
+        return _read_table(estimator, X, sequence_ids, graph, reset)
+    if sequence_ids is not None:
+        raise ValueError(
+            "sequence_ids is for one table of rows; X is a list with one element per sequence."
+        )
+    if graph in ("tree", "given"):
+        return _read_graphs(estimator, X, reset)
+    if graph == "grid":
+        return _read_grids(estimator, X, reset)
+    parts = [_check_part(x, e) for e, x in enumerate(X)]
+    lengths = [part.shape[0] for part in parts]
+    features = _stack(estimator, parts, reset)
+    form = Form("list", [(n,) for n in lengths])
+    return Examples(LabelGraphs.chains(features, lengths), form)
+
+
+def _read_table(estimator, X, sequence_ids, graph, reset):
+    if not graph.endswith("chain"):
+        if isinstance(X, np.ndarray) and X.ndim > 2:
+            return read_examples(estimator, list(X), graph=graph, reset=reset)
+        if sequence_ids is not None:
+            raise ValueError(f'sequence_ids is for sequences; graph is "{graph}".')
+    elif isinstance(X, np.ndarray) and X.ndim == 3:  # sequences of equal lengths
+        return read_examples(estimator, list(X), graph=graph, reset=reset)
+    rows = numeric_rows(
+        estimator,
+        X,
+        reset=reset,
+        remedy="encode it (sklearn.preprocessing.OneHotEncoder, skmrf.SequenceVectorizer).",
+        accept_sparse="csr",
+        dtype=np.float64,
+    )
+    if sequence_ids is None:
+        graphs = LabelGraphs.chains(_compress(rows), np.ones(rows.shape[0], dtype=np.int64))
+        return Examples(_without_edges(graphs, graph), Form("rows"))
+    ids = np.asarray(sequence_ids)
+    if ids.shape != (rows.shape[0],):
+        raise ValueError(f"sequence_ids must have shape {(rows.shape[0],)}; got {ids.shape}.")
+    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))  # sequences in the order of their first rows
+    order = np.argsort(rank[inverse], kind="stable")
+    lengths = np.bincount(rank[inverse])
+    graphs = LabelGraphs.chains(_compress(rows[order]), lengths)
+    return Examples(graphs, Form("flat", None, order))
+
+
+def _without_edges(graphs, graph):
+    """Return single nodes as graphs without edges, unless the graph is a chain."""
+    if graph.endswith("chain"):
+        return graphs
+    n_kinds = 2 if graph == "grid" else 1
+    return replace(
+        graphs,
+        edges=np.zeros((0, 2), dtype=np.int64),
+        edge_ptr=np.zeros(len(graphs) + 1, dtype=np.int64),
+        edge_types=np.zeros(0, dtype=np.int64),
+        edge_features=np.eye(n_kinds),
+    )
+
+
+def _check_part(x, example, *, name="Sequence"):
+    """Return the features of one example as a 2-D array or CSR matrix."""
+    try:
+        part = check_array(
+            x, accept_sparse="csr", dtype=np.float64, ensure_all_finite=False,
+            ensure_min_samples=0, ensure_min_features=0,
+        )  # fmt: skip
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} {example} of X must be an array of numbers of shape (length, n_features); "
+            f"{error}"
+        ) from error
+    if part.shape[0] == 0:
+        raise ValueError(f"{name} {example} of X is empty; remove it, also from y.")
+    values = part.data if sparse.issparse(part) else part
+    if not np.isfinite(values).all():
+        bad = ~np.isfinite(part.toarray() if sparse.issparse(part) else part)
+        position, column = (int(v[0]) for v in np.nonzero(bad))
+        found = "NaN" if np.isnan(values[~np.isfinite(values)][0]) else "infinity"
+        raise ValueError(
+            f"{name} {example} of X holds {found} at position {position}, feature {column}; give "
+            "finite numbers."
+        )
+    return part
+
+
+def _stack(estimator, parts, reset, name="Sequence"):
+    """Return the features of all examples in one array, after comparing their numbers."""
+    if not parts:
+        raise ValueError("X has no examples; at least one is needed.")
+    n_features = parts[0].shape[1] if reset else estimator.n_features_in_
+    for example, part in enumerate(parts):
+        if part.shape[1] != n_features:
+            where = "the first" if reset else "fit"
+            raise ValueError(
+                f"{name} {example} of X has {part.shape[1]} features, but {where} has {n_features}."
+            )
+    if reset:
+        estimator.n_features_in_ = n_features
+        vars(estimator).pop("feature_names_in_", None)
+    if any(sparse.issparse(part) for part in parts):
+        return _compress(sparse.vstack(parts, format="csr"))
+    return _compress(np.concatenate(parts))
+
+
+def _compress(features):
+    """Return sparse features as CSR with fixed index types, and dense ones as a C array."""
+    if not sparse.issparse(features):
+        features = np.ascontiguousarray(features, dtype=float)
+        if features.size == 0 or np.count_nonzero(features) > MAX_DENSITY * features.size:
+            return features
+    features = sparse.csr_matrix(features)
+    features.indptr = features.indptr.astype(np.int64)
+    features.indices = features.indices.astype(np.int32)
+    return features
+
+
+def _read_grids(estimator, X, reset):
+    """Return images as graphs: edges to the right have the type 0, edges downwards the type 1."""
+    parts, shapes, edges, types, counts, n_nodes = [], [], [], [], [], 0
+    for example, image in enumerate(X):
+        image = np.asarray(image)
+        if image.ndim != 3:
+            raise ValueError(
+                f"Image {example} of X must have shape (height, width, n_features); got "
+                f"{image.shape}."
+            )
+        shapes.append(image.shape[:2])
+        part = _check_part(image.reshape(-1, image.shape[2]), example, name="Image")
+        parts.append(part)
+        index = np.arange(len(part)).reshape(image.shape[:2]) + n_nodes
+        right = np.stack([index[:, :-1].ravel(), index[:, 1:].ravel()], axis=1)
+        down = np.stack([index[:-1].ravel(), index[1:].ravel()], axis=1)
+        edges += [right, down]
+        types.append(np.repeat([0, 1], [len(right), len(down)]))
+        counts.append(len(right) + len(down))
+        n_nodes += len(part)
+    features = _stack(estimator, parts, reset, "Image")
+    graphs = LabelGraphs.chains(features, [len(part) for part in parts])
+    graphs = replace(
+        graphs,
+        edges=np.concatenate(edges),
+        edge_ptr=np.concatenate([[0], np.cumsum(counts)]),
+        edge_types=np.concatenate(types),
+        edge_features=np.eye(2),
+    )
+    return Examples(graphs, Form("list", shapes))
+
+
+def _read_graphs(estimator, X, reset):
+    """Return graphs that are given as tuples (node features, edges, features of edges)."""
+    parts, edges, values, counts, n_nodes = [], [], [], [], 0
+    for example, x in enumerate(X):
+        if not isinstance(x, tuple | list) or len(x) not in (2, 3):
+            raise ValueError(
+                f"Graph {example} of X must be a tuple (node_features, edges) or (node_features, "
+                "edges, edge_features)."
+            )
+        part = _check_part(x[0], example, name="Graph")
+        ends = _check_edges(x[1], part.shape[0], example)
+        features = np.ones((len(ends), 1)) if len(x) == 2 else _check_edge_features(x, example)
+        parts.append(part)
+        edges.append(ends + n_nodes)
+        values.append(features)
+        counts.append(len(ends))
+        n_nodes += part.shape[0]
+    sizes = {value.shape[1] for value in values}
+    if len(sizes) > 1:
+        raise ValueError(f"All graphs need the same number of edge features; got {sorted(sizes)}.")
+    features = _stack(estimator, parts, reset, "Graph")
+    distinct, types = np.unique(np.concatenate(values), axis=0, return_inverse=True)
+    graphs = LabelGraphs.chains(features, [part.shape[0] for part in parts])
+    graphs = replace(
+        graphs,
+        edges=np.concatenate(edges),
+        edge_ptr=np.concatenate([[0], np.cumsum(counts)]),
+        edge_types=types.ravel(),
+        edge_features=distinct,
+    )
+    return Examples(graphs, Form("list", [(part.shape[0],) for part in parts]))
+
+
+def _check_edges(edges, n_nodes, example):
+    ends = np.asarray(edges)
+    ends = ends.reshape(0, 2).astype(np.int64) if ends.size == 0 else ends
+    if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
+        raise ValueError(
+            f"The edges of graph {example} of X must be integers of shape (n_edges, 2); got shape "
+            f"{ends.shape} and dtype {ends.dtype}."
+        )
+    is_wrong = ((ends < 0) | (ends >= n_nodes)).any(axis=1) | (ends[:, 0] == ends[:, 1])
+    if is_wrong.any():
+        edge = int(np.flatnonzero(is_wrong)[0])
+        raise ValueError(
+            f"Edge {edge} of graph {example} of X is {tuple(ends[edge].tolist())}; it must join "
+            f"two different nodes from 0 to {n_nodes - 1}."
+        )
+    return ends.astype(np.int64)
+
+
+def _check_edge_features(x, example):
+    values = np.asarray(x[2], dtype=float)
+    if values.ndim != 2 or len(values) != len(x[1]) or not np.isfinite(values).all():
+        raise ValueError(
+            f"The edge features of graph {example} of X must be finite numbers of shape "
+            f"({len(x[1])}, n_edge_features); got shape {values.shape}."
+        )
+    return values
+
+
+# Labels -----------------------------------------------------------------------------------
+
+
+def flatten_labels(y, examples):
+    """Return the labels of all nodes as a list.
+
+    Parameters
+    ----------
+    y : array-like or list of array-like
+        Labels in the form of the examples.
+    examples : Examples
+        Examples.
+
+    Returns
+    -------
+    list of length n_nodes
+        Labels, in the order of the nodes.
+
+    Raises
+    ------
+    ValueError
+        If an example has labels of the wrong number or shape. The message names the example.
+    """
+    graphs, form = examples
+    if form.kind == "list":
+        return _flatten_parts(y, form.shapes)
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = column_or_1d(values, warn=True)
+    if values.ndim != 1:
+        raise ValueError(
+            f"y should be a 1d array with one label per row; got shape {values.shape}."
+        )
+    if len(values) != graphs.n_nodes:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {graphs.n_nodes} "
+            f"rows, but y has {len(values)} labels."
+        )
+    if values.dtype.kind == "f":
+        if np.isinf(values).any():
+            raise ValueError("y contains infinity; labels must be finite or missing (nan).")
+        check_classification_targets(values[~np.isnan(values)])
+    values = values.tolist()
+    return values if form.order is None else [values[row] for row in form.order.tolist()]
+
+
+def _flatten_parts(y, shapes):
+    if len(y) != len(shapes):
+        raise ValueError(f"X has {len(shapes)} examples, but y has {len(y)}.")
+    parts = []
+    for example, (labels, shape) in enumerate(zip(y, shapes, strict=True)):
+        if len(shape) > 1:
+            labels = np.asarray(labels, dtype=object)
+            found, labels = labels.shape, labels.ravel()
+        else:
+            found = (len(labels),) if hasattr(labels, "__len__") else ()
+        if found != shape or isinstance(labels, str):
+            raise ValueError(
+                f"Example {example}: X has {' x '.join(map(str, shape))} positions, but y has "
+                f"{' x '.join(map(str, found))} labels."
+            )
+        parts.append(labels.tolist() if isinstance(labels, np.ndarray) else labels)
+    return list(chain.from_iterable(parts))
+
+
+def observed_pairs(graphs, n_labels):
+    """Return the pairs of a feature and a label that occur together in the known labels.
+
+    Features that occur with at least a quarter of the labels have a pair for each label.
+
+    Parameters
+    ----------
+    graphs : LabelGraphs
+        Examples with sparse features.
+    n_labels : int
+        Number of labels.
+
+    Returns
+    -------
+    pair_ptr : ndarray of int of shape (n_features + 1,)
+        Index of the first pair of each feature.
+    pair_labels : ndarray of int of shape (n_pairs,)
+        Label of each pair.
+    """
+    X: Any = graphs.features
+    known = graphs.labels >= 0
+    rows = np.repeat(graphs.labels, np.diff(X.indptr))
+    used = np.repeat(known, np.diff(X.indptr)) & (X.data != 0)
+    codes = np.unique(X.indices[used].astype(np.int64) * n_labels + rows[used])
+    counts = np.bincount(codes // n_labels, minlength=X.shape[1])
+    frequent = np.flatnonzero(4 * counts >= n_labels)
+    codes = codes[4 * counts[codes // n_labels] < n_labels]
+    added = (frequent[:, None] * n_labels + np.arange(n_labels)).ravel()
+    codes = np.sort(np.concatenate([codes, added]))
+    counts[frequent] = n_labels
+    return np.concatenate([[0], np.cumsum(counts)]), codes % n_labels

@@ -1,0 +1,198 @@
+"""Examples of a conditional random field: nodes with features, edges and labels."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .codes import MISSING
+
+
+@dataclass(frozen=True)
+class LabelGraphs:
+    """Examples whose nodes have labels: sequences, trees, images or other graphs.
+
+    The nodes of all examples are numbered consecutively, and so are their edges. Labels are codes
+    from 0, or -1 where they are missing. An object can be indexed by example, like an array.
+
+    Attributes
+    ----------
+    features : ndarray or CSR matrix of shape (n_nodes, n_features)
+        Features of each node.
+    node_ptr : ndarray of int of shape (n_examples + 1,)
+        Index of the first node of each example, and the number of nodes.
+    labels : ndarray of int of shape (n_nodes,)
+        Label code of each node.
+    edges : ndarray of int of shape (n_edges, 2) or None
+        First and second node of each edge. None means chains: successive nodes of an example are
+        neighbours.
+    edge_ptr : ndarray of int of shape (n_examples + 1,) or None
+        Index of the first edge of each example, and the number of edges.
+    edge_types : ndarray of int of shape (n_edges,) or None
+        Row of ``edge_features`` that belongs to each edge.
+    edge_features : ndarray of shape (n_types, n_edge_features)
+        Distinct rows of features of edges.
+    cache : dict
+        Results that depend on the graphs only. Copies with other labels share it.
+    """
+
+    features: Any
+    node_ptr: np.ndarray
+    labels: np.ndarray
+    edges: np.ndarray | None
+    edge_ptr: np.ndarray | None
+    edge_types: np.ndarray | None
+    edge_features: np.ndarray
+    cache: dict = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def chains(cls, features, lengths, labels=None):
+        """Return chains, given the features of all positions and the length of each chain."""
+        node_ptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        if labels is None:
+            labels = np.full(node_ptr[-1], MISSING, dtype=np.int64)
+        return cls(features, node_ptr, labels, None, None, None, np.ones((1, 1)))
+
+    @property
+    def shape(self):
+        """Number of examples, as a tuple of one number."""
+        return (len(self.node_ptr) - 1,)
+
+    def __len__(self):
+        """Return the number of examples."""
+        return len(self.node_ptr) - 1
+
+    @property
+    def n_nodes(self):
+        """Number of nodes of all examples."""
+        return int(self.node_ptr[-1])
+
+    @property
+    def sizes(self):
+        """Number of nodes of each example, ndarray of shape (n_examples,)."""
+        return np.diff(self.node_ptr)
+
+    @property
+    def example_of_node(self):
+        """Index of the example of each node, ndarray of shape (n_nodes,)."""
+        return self.cached("examples", lambda: np.repeat(np.arange(len(self)), self.sizes))
+
+    def cached(self, key, compute):
+        """Return the result of a function without parameters, which is called only once.
+
+        Parameters
+        ----------
+        key : object
+            Name of the result.
+        compute : callable
+            Function of no parameters. Its result must not depend on features or labels.
+
+        Returns
+        -------
+        object
+            Result.
+        """
+        if key not in self.cache:
+            self.cache[key] = compute()
+        return self.cache[key]
+
+    def __getstate__(self):
+        """Return the attributes without the cache, for pickle and copy."""
+        return {k: v for k, v in vars(self).items() if k != "cache"} | {"cache": {}}
+
+    @property
+    def is_labelled(self):
+        """Whether no label is missing."""
+        return bool((self.labels != MISSING).all())
+
+    def with_labels(self, labels):
+        """Return the same examples with other labels, ndarray of int of shape (n_nodes,)."""
+        return replace(self, labels=labels)
+
+    def __getitem__(self, which):
+        """Return the examples with the given indices or mask."""
+        which = np.arange(len(self))[which]
+        nodes, node_ptr = _take_ranges(self.node_ptr, which)
+        parts = {"node_ptr": node_ptr, "features": self.features[nodes]}
+        if self.edges is not None:
+            edges, parts["edge_ptr"] = _take_ranges(self.edge_ptr, which)
+            shift = np.repeat(node_ptr[:-1] - self.node_ptr[which], np.diff(parts["edge_ptr"]))
+            parts["edges"] = self.edges[edges] + shift[:, None]
+            parts["edge_types"] = self.edge_types[edges]
+        return replace(self, labels=self.labels[nodes], cache={}, **parts)
+
+    @property
+    def trees(self):
+        """Rooted trees of the examples, or None if an example has a cycle."""
+        find = _chain_trees if self.edges is None else _root_trees
+        return self.cached("trees", lambda: find(self))
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Rooted trees: one tree per example, over all of its nodes.
+
+    An example whose graph is not connected has additional edges without interaction between the
+    roots of its components.
+
+    Attributes
+    ----------
+    order : ndarray of int of shape (n_nodes,)
+        Nodes in an order in which parents precede their children, example by example.
+    parent : ndarray of int of shape (n_nodes,)
+        Parent of each node, or -1 for a root.
+    kind : ndarray of int of shape (n_nodes,)
+        Table of the edge between a node and its parent. With n types of edges, ``k < n`` is the
+        table of type k, whose first axis is the parent's label; ``n + k`` is its transpose; ``2n``
+        is an edge without interaction.
+    """
+
+    order: np.ndarray
+    parent: np.ndarray
+    kind: np.ndarray
+
+
+def _take_ranges(ptr, which):
+    """Return the indices of the entries of some ranges, and the ends of these ranges."""
+    sizes = ptr[which + 1] - ptr[which]
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = np.repeat(ptr[which] - ends[:-1], sizes)
+    return np.arange(ends[-1]) + offsets, ends
+
+
+def _chain_trees(graphs):
+    order = np.arange(graphs.n_nodes)
+    parent = order - 1
+    parent[graphs.node_ptr[:-1]] = -1
+    return Trees(order, parent, np.zeros(len(order), dtype=np.int64))
+
+
+def _root_trees(graphs):
+    """Return the trees of all examples by breadth-first search, or None if there is a cycle."""
+    n, n_types = graphs.n_nodes, len(graphs.edge_features)
+    neighbours = [[] for _ in range(n)]
+    for (i, j), k in zip(graphs.edges.tolist(), graphs.edge_types.tolist(), strict=True):
+        neighbours[i].append((j, k))
+        neighbours[j].append((i, n_types + k))
+    parent, kind = np.full(n, -1), np.full(n, 2 * n_types)
+    order, is_found, n_tree_edges = [], np.zeros(n, dtype=bool), 0
+    for first, last in zip(
+        graphs.node_ptr[:-1].tolist(), graphs.node_ptr[1:].tolist(), strict=True
+    ):
+        for root in range(first, last):
+            if is_found[root]:
+                continue
+            is_found[root], parent[root] = True, first if root > first else -1
+            order.append(root)
+            position = len(order) - 1
+            while position < len(order):
+                i = order[position]
+                position += 1
+                for j, k in neighbours[i]:
+                    if not is_found[j]:
+                        is_found[j], parent[j], kind[j] = True, i, k
+                        n_tree_edges += 1
+                        order.append(j)
+    if n_tree_edges < len(graphs.edges):
+        return None
+    return Trees(np.array(order, dtype=np.int64), parent, kind)

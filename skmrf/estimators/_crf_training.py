@@ -1,0 +1,342 @@
+"""Training and constraints of conditional random fields."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import issparse
+
+from .._data.sequences import observed_pairs
+from .._utils.rows import Batch
+from ..energies.crf import CRFEnergy, without_labels
+from ..likelihood import label_graphs
+from ..training import loop
+from ..training import state as loop_state
+from ..training.schedules import ConstantRate
+
+N_DENSE = 10**6  # largest number of weights for which each feature has a weight for each label
+MIN_EXAMPLES = 10  # with fewer examples, alpha="auto" is the default strength
+HELD_OUT = 0.15
+FACTOR, MAX_TRIALS, N_TRIAL_ITER = 3.0, 4, 30
+N_PERCEPTRON_EPOCHS = 20
+
+
+def initial_energy(graphs, n_labels, graph, feature_labels):
+    """Return an energy with zero parameters for the training examples.
+
+    Parameters
+    ----------
+    graphs : LabelGraphs
+        Training examples.
+    n_labels : int
+        Number of labels.
+    graph : str
+        Kind of graph.
+    feature_labels : {"auto", "all", "observed"}
+        Pairs of a feature and a label that have a weight.
+
+    Returns
+    -------
+    CRFEnergy
+        Energy.
+    """
+    n_features, pairs = graphs.features.shape[1], None
+    is_large = n_features * n_labels > N_DENSE
+    is_sparse = issparse(graphs.features)
+    if is_sparse and (feature_labels == "observed" or (feature_labels == "auto" and is_large)):
+        pairs = observed_pairs(graphs, n_labels)
+    n_edge_features = graphs.edge_features.shape[1]
+    return CRFEnergy.zeros(n_features, n_labels, n_edge_features, graph=graph, pairs=pairs)
+
+
+def make_settings(parameters, learner, energy, data, alpha, score=None):
+    """Return the settings of the training loop.
+
+    Parameters
+    ----------
+    parameters : TrainingParameters
+        Parameters of the estimator.
+    learner : GraphLearner
+        Estimator of the gradient.
+    energy : CRFEnergy
+        Initial energy.
+    data : Batch
+        Training examples.
+    alpha : float
+        Strength of the penalty.
+    score : callable, optional
+        Score of held-out examples.
+
+    Returns
+    -------
+    Settings
+        Settings.
+    """
+    settings = parameters.settings(
+        learner, energy, data, alpha=alpha, score=score, min_gain=0.1 * parameters.tol
+    )
+    if not learner.has_margin and settings.optimizer is not None:
+        if parameters.has_default_rate(settings.optimizer):
+            settings.rate = ConstantRate(1.0)
+        if settings.max_iter is None:
+            settings.max_iter, settings.complete = N_PERCEPTRON_EPOCHS, False
+    return settings
+
+
+def default_alpha(n_examples):
+    """Return the strength of the penalty without a choice by held-out examples."""
+    return 2.0 / n_examples
+
+
+def choose_alpha(learner, energy, data, parameters, rng):
+    """Choose the strength of the penalty by the log-likelihood of held-out examples.
+
+    Strengths that differ by a factor of three are compared, starting at two divided by the number
+    of examples. Each fit starts at the parameters of the fit before it.
+
+    Parameters
+    ----------
+    learner : GraphLearner
+        Learner with a deterministic objective.
+    energy : CRFEnergy
+        Initial energy.
+    data : Batch
+        Training examples.
+    parameters : TrainingParameters
+        Parameters of the estimator.
+    rng : numpy.random.Generator
+        Random numbers that select the held-out examples.
+
+    Returns
+    -------
+    alpha : float
+        Strength of the penalty.
+    path : dict of str to ndarray
+        Strengths, and their held-out log-likelihoods of an example in nats.
+    energy : CRFEnergy
+        Energy at which the fit to all examples can start.
+    interrupted : bool
+        Whether Ctrl-C stopped the choice.
+    """
+    n = len(data.X)
+    order, n_held_out = rng.permutation(n), max(1, round(HELD_OUT * n))
+    held_out, train = data.take(np.sort(order[:n_held_out])), data.take(np.sort(order[n_held_out:]))
+    score = held_out_score(learner, held_out)
+    trials, step, exponent = {}, 1, 0
+    best_energy = energy
+    for _ in range(MAX_TRIALS):
+        alpha = default_alpha(n) * FACTOR**exponent
+        trial = replace(parameters, max_iter=N_TRIAL_ITER, average=False)
+        settings = make_settings(trial, learner, energy, train, alpha)
+        settings.complete = False
+        state = loop_state.start(energy, learner, train, settings, rng)
+        state = loop.run(learner, train, settings, state)
+        energy = state.energy
+        trials[exponent] = score(energy, state)
+        best = max(trials, key=trials.get)
+        if best == exponent:
+            best_energy = energy
+        if state.interrupted:
+            break
+        if best != exponent and len(trials) == 2:
+            step = -1
+        elif best != exponent:
+            break
+        exponent = best + step
+    exponents = sorted(trials)
+    path = {
+        "alphas": default_alpha(n) * FACTOR ** np.array(exponents, dtype=float),
+        "log_likelihoods": np.array([trials[k] for k in exponents]),
+    }
+    return default_alpha(n) * FACTOR**best, path, best_energy, state.interrupted
+
+
+def held_out_score(learner, held_out):
+    """Return a function that scores an energy by held-out examples.
+
+    Parameters
+    ----------
+    learner : GraphLearner
+        Learner. The score is the mean log-likelihood of an example in nats, or the share of correct
+        labels if the learner has no probabilities.
+    held_out : Batch
+        Held-out examples.
+
+    Returns
+    -------
+    callable
+        Function ``(energy, state) -> float``.
+    """
+    weights = np.ones(len(held_out.X))
+    if held_out.log_weights is not None:
+        weights = np.exp(held_out.log_weights - held_out.log_weights.max())
+
+    def score(energy, state):  # noqa: ARG001
+        graphs = held_out.X
+        if learner.has_probabilities:
+            return float(np.average(log_likelihoods(learner, energy, graphs), weights=weights))
+        states, _ = label_graphs.maxima(without_labels(graphs), energy.potentials(graphs))
+        is_known = graphs.labels >= 0
+        is_right = states % energy.n_labels == graphs.labels
+        return float(
+            np.average(is_right[is_known], weights=np.repeat(weights, graphs.sizes)[is_known])
+        )
+
+    return score
+
+
+def log_likelihoods(learner, energy, graphs):
+    """Return the log-probability of the known labels of each example, in nats.
+
+    Parameters
+    ----------
+    learner : GraphLearner
+        Learner, which gives the inference method.
+    energy : CRFEnergy
+        Model.
+    graphs : LabelGraphs
+        Examples with labels.
+
+    Returns
+    -------
+    ndarray of shape (n_examples,)
+        Log-probabilities in nats.
+    """
+    potentials, options = energy.potentials(graphs), learner.solver_options()
+    free = label_graphs.sums(
+        without_labels(graphs), potentials, method=learner.inference, **options
+    )
+    if graphs.is_labelled:
+        return energy.log_potential(graphs) - free.log_z
+    clamped = label_graphs.sums(graphs, potentials, method=learner.inference, **options)
+    return clamped.log_z - free.log_z
+
+
+def keep_known(graphs, sample_weight):
+    """Return the examples that have a known label and a positive weight, as a batch.
+
+    Parameters
+    ----------
+    graphs : LabelGraphs
+        Training examples.
+    sample_weight : ndarray of shape (n_examples,) or None
+        Weight of each example.
+
+    Returns
+    -------
+    Batch
+        Examples and their log weights.
+    """
+    is_used = np.bincount(graphs.example_of_node, graphs.labels >= 0, minlength=len(graphs)) > 0
+    log_weights = None
+    if sample_weight is not None:
+        is_used &= sample_weight > 0
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(sample_weight)
+    if not is_used.any():
+        raise ValueError("No example has both a known label and a positive weight.")
+    return Batch(graphs, None, log_weights).take(is_used)
+
+
+def encode_labels(codes, labels):
+    """Return the codes of labels, with -1 for missing labels.
+
+    Parameters
+    ----------
+    codes : LabelCodes
+        Codes of the labels.
+    labels : list
+        Labels.
+
+    Returns
+    -------
+    ndarray of int of shape (n_labels,)
+        Codes.
+
+    Raises
+    ------
+    ValueError
+        If a label was not seen during fit.
+    """
+    found = codes.encode(labels)
+    if (found < -1).any():
+        label = labels[int(np.flatnonzero(found < -1)[0])]
+        raise ValueError(f"y holds the label {label!r}, which was not seen during fit.")
+    return found
+
+
+# Constraints ------------------------------------------------------------------------------
+
+
+def allowed_transitions(allowed, classes):
+    """Return which labels can follow each other, and which labels can be the first.
+
+    Parameters
+    ----------
+    allowed : "iob2" or iterable of (label, label)
+        Pairs of a label and the next label that are allowed. "iob2": a label ``I-x`` follows only
+        ``B-x`` or ``I-x``, and is never the first label.
+    classes : ndarray of shape (n_labels,)
+        Labels.
+
+    Returns
+    -------
+    pairs : ndarray of bool of shape (n_labels, n_labels)
+        Whether the label of the column can follow the label of the row.
+    first : ndarray of bool of shape (n_labels,)
+        Whether a label can be the first.
+    """
+    labels = classes.tolist()
+    if isinstance(allowed, str):
+        if allowed != "iob2":
+            raise ValueError(
+                f'allowed must be "iob2" or a list of pairs of labels; got {allowed!r}.'
+            )
+        texts = [str(label) for label in labels]
+        inside = np.array([text.startswith("I-") for text in texts])
+        pairs = np.array([[_can_follow(a, b) for b in texts] for a in texts])
+        return pairs, ~inside
+    codes = {label: code for code, label in enumerate(labels)}
+    pairs = np.zeros((len(labels), len(labels)), dtype=bool)
+    for before, after in allowed:
+        for label in (before, after):
+            if label not in codes:
+                raise ValueError(f"allowed holds the label {label!r}, which is not in classes_.")
+        pairs[codes[before], codes[after]] = True
+    return pairs, np.ones(len(labels), dtype=bool)
+
+
+def _can_follow(before, after):
+    return not after.startswith("I-") or (before[:2] in ("B-", "I-") and before[2:] == after[2:])
+
+
+def constrain(potentials, graphs, pairs, first):
+    """Return log-potentials that are ``-inf`` for transitions that are not allowed.
+
+    Parameters
+    ----------
+    potentials : LabelPotentials
+        Log-potentials.
+    graphs : LabelGraphs
+        Examples.
+    pairs : ndarray of bool of shape (n_labels, n_labels)
+        Whether the label of the column can follow the label of the row.
+    first : ndarray of bool of shape (n_labels,)
+        Whether a label can be the first.
+
+    Returns
+    -------
+    LabelPotentials
+        Log-potentials in nats.
+    """
+    nodes, tables = potentials.nodes.copy(), potentials.tables
+    n, q = len(nodes), potentials.n_labels
+    starts = graphs.node_ptr[:-1]
+    if nodes.shape[1] == q:
+        tables = np.where(pairs, tables, -np.inf)
+        nodes[starts] = np.where(first, nodes[starts], -np.inf)
+    else:
+        by_pair = nodes.reshape(n, q, q)
+        firsts = np.where(first, by_pair[starts], -np.inf)
+        by_pair[:, ~pairs] = -np.inf
+        by_pair[starts] = firsts
+    return potentials._replace(nodes=nodes, tables=tables)

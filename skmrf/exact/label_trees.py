@@ -1,0 +1,205 @@
+"""Exact inference of the labels of chains and trees: log Z, marginals, maxima, draws, k best."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._kernels import label_trees
+
+MAX_RANGE = 300.0  # of finite log-potentials, in nats, in the ratio domain
+N_CHUNK = 50_000  # nodes per call of a kernel
+
+
+class LabelSums(NamedTuple):
+    """Log Z and marginals of examples.
+
+    Attributes
+    ----------
+    log_z : ndarray of shape (n_examples,)
+        Log of the sum over all labellings, in nats; ``-inf`` if no labelling is possible.
+    nodes : ndarray of shape (n_nodes, n_states)
+        Marginals of nodes, times the weight of their example.
+    tables : ndarray of shape (n_tables, n_states, n_states)
+        Weighted sums of the marginals of edges.
+    converged : ndarray of bool of shape (n_examples,)
+        Whether the inference of each example converged; True if it is exact.
+    """
+
+    log_z: np.ndarray
+    nodes: np.ndarray
+    tables: np.ndarray
+    converged: np.ndarray
+
+
+class _Arrays(NamedTuple):
+    ptr: np.ndarray
+    order: np.ndarray
+    parent: np.ndarray
+    kind: np.ndarray
+    nodes: np.ndarray
+    labels: np.ndarray
+    base: int
+
+
+def _arrays(graphs, potentials):
+    """Return the arrays that all kernels take, and the tables of both directions."""
+    trees, tables = graphs.trees, potentials.tables
+    kind = trees.kind if potentials.kinds is None else potentials.kinds
+    if graphs.edges is not None:
+        blank = np.zeros_like(tables[:1])
+        tables = np.concatenate([tables, tables.transpose(0, 2, 1), blank])
+    arrays = _Arrays(
+        graphs.node_ptr, trees.order, trees.parent, kind, potentials.nodes, graphs.labels,
+        potentials.n_labels,
+    )  # fmt: skip
+    return arrays, np.ascontiguousarray(tables)
+
+
+def _chunks(graphs):
+    """Yield the first and last example of chunks of about equal numbers of nodes."""
+    first = 0
+    while first < len(graphs):
+        limit = graphs.node_ptr[first] + N_CHUNK
+        last = max(int(np.searchsorted(graphs.node_ptr, limit, side="right")) - 1, first + 1)
+        yield first, min(last, len(graphs))
+        first = last
+
+
+def sums(graphs, potentials, weights=None):
+    """Return log Z and the marginals of nodes and edges, given the known labels.
+
+    Parameters
+    ----------
+    graphs : LabelGraphs
+        Examples without cycles. Their known labels are evidence.
+    potentials : LabelPotentials
+        Log-potentials of the examples.
+    weights : ndarray of shape (n_examples,), optional
+        Weight of each example. By default 1.
+
+    Returns
+    -------
+    LabelSums
+        Log Z, and weighted marginals.
+    """
+    arrays, tables = _arrays(graphs, potentials)
+    weights = np.ones(len(graphs)) if weights is None else weights
+    top = tables.max(axis=(1, 2), keepdims=True, initial=-np.inf)
+    top[~np.isfinite(top)] = 0.0
+    with np.errstate(under="ignore"):
+        ratios = np.exp(tables - top)
+    log_z, nodes = np.full(len(graphs), np.nan), np.empty_like(arrays.nodes)
+    counts, logs = np.zeros_like(tables), np.zeros_like(tables)
+    messages = np.empty((graphs.sizes.max(initial=0), nodes.shape[1]))
+    finite = tables[np.isfinite(tables)]
+    is_wide = finite.size > 0 and np.ptp(finite) > MAX_RANGE
+    for chunk in _chunks(graphs):
+        if not is_wide:
+            label_trees.tree_sums(
+                *chunk, *arrays, ratios, weights, log_z, nodes, counts, messages
+            )  # fmt: skip
+        part = slice(*chunk)
+        failed = np.isnan(log_z[part])
+        log_z[part] += _shifts(graphs, arrays, top.ravel(), chunk)
+        if failed.any():
+            label_trees.tree_sums_in_logs(
+                *chunk, *arrays, tables, weights, log_z, nodes, logs, messages
+            )
+    counts = ratios * counts + logs
+    if graphs.edges is not None:
+        n = len(potentials.tables)
+        counts = counts[:n] + counts[n : 2 * n].transpose(0, 2, 1)
+    return LabelSums(log_z, nodes, counts, np.ones(len(graphs), dtype=bool))
+
+
+def _shifts(graphs, arrays, top, chunk):
+    """Return the sum of the largest log-potentials of the tables of the edges of each example."""
+    start, end = graphs.node_ptr[chunk[0]], graphs.node_ptr[chunk[1]]
+    values = np.where(arrays.parent[start:end] < 0, 0.0, top[arrays.kind[start:end]])
+    return np.add.reduceat(values, graphs.node_ptr[chunk[0] : chunk[1]] - start)
+
+
+def maxima(graphs, potentials):
+    """Return the most probable state of each node, jointly, and the largest log-potentials.
+
+    Parameters
+    ----------
+    graphs : LabelGraphs
+        Examples without cycles. Their known labels are evidence.
+    potentials : LabelPotentials
+        Log-potentials of the examples.
+
+    Returns
+    -------
+    states : ndarray of int of shape (n_nodes,)
+        State of each node.
+    scores : ndarray of shape (n_examples,)
+        Log-potentials in nats, ``-inf`` if no labelling is possible.
+    """
+    arrays, tables = _arrays(graphs, potentials)
+    states, scores = np.empty(graphs.n_nodes, dtype=np.int64), np.empty(len(graphs))
+    values = np.empty_like(arrays.nodes)
+    best = np.empty((graphs.sizes.max(initial=0), values.shape[1]), dtype=np.int64)
+    for chunk in _chunks(graphs):
+        label_trees.tree_maxima(*chunk, *arrays, tables, values, best, scores, states)
+    return states, scores
+
+
+def draws(graphs, potentials, rng):
+    """Draw the states of each example from their joint distribution.
+
+    Parameters
+    ----------
+    graphs : LabelGraphs
+        Examples without cycles. Their known labels are evidence.
+    potentials : LabelPotentials
+        Log-potentials of the examples.
+    rng : numpy.random.Generator
+        Source of random numbers.
+
+    Returns
+    -------
+    ndarray of int of shape (n_nodes,)
+        States; -1 for examples without a possible labelling.
+    """
+    arrays, tables = _arrays(graphs, potentials)
+    states, uniforms = np.empty(graphs.n_nodes, dtype=np.int64), rng.random(graphs.n_nodes)
+    values = np.empty_like(arrays.nodes)
+    messages = np.empty((graphs.sizes.max(initial=0), values.shape[1]))
+    for chunk in _chunks(graphs):
+        label_trees.tree_draws(*chunk, *arrays, tables, uniforms, values, messages, states)
+    return states
+
+
+def best(graphs, potentials, k):
+    """Return the k most probable labellings of each example.
+
+    Parameters
+    ----------
+    graphs : LabelGraphs
+        Examples without cycles. Their known labels are evidence.
+    potentials : LabelPotentials
+        Log-potentials of the examples.
+    k : int
+        Number of labellings.
+
+    Returns
+    -------
+    states : list of ndarray of shape (n_labellings, n_nodes)
+        Distinct labellings of each example, the most probable first. There are fewer than k if
+        fewer are possible.
+    scores : list of ndarray of shape (n_labellings,)
+        Log-potentials in nats.
+    """
+    arrays, tables = _arrays(graphs, potentials)
+    all_states, all_scores = [], []
+    q = arrays.nodes.shape[1]
+    for start, end in zip(graphs.node_ptr[:-1].tolist(), graphs.node_ptr[1:].tolist(), strict=True):
+        n = end - start
+        scores, states = np.full(k, -np.inf), np.zeros((k, n), dtype=np.int64)
+        lists, back = np.empty((n, q, k)), np.zeros((n, q, k, 3), dtype=np.int64)
+        label_trees.best_labellings(start, end, *arrays[1:], tables, lists, back, scores, states)
+        is_possible = scores > -np.inf
+        all_states.append(states[is_possible])
+        all_scores.append(scores[is_possible])
+    return all_states, all_scores

@@ -1,0 +1,305 @@
+"""Tests of the estimator CRF: training, queries, forms of examples and wrong inputs."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import ClassifierMixin, clone
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+
+from skmrf import CRF, SequenceVectorizer
+from skmrf.learners import SSVM, Perceptron
+from skmrf.learners.registry import accepted
+from skmrf.metrics import sequence_scores
+
+LEARNERS = sorted(accepted(CRF._energy_type, CRF._learner_kind))
+QUICK = {"alpha": 0.05, "max_iter": 15}
+
+
+class ClassifierCRF(ClassifierMixin, CRF):
+    """CRF that scikit-learn tests as a classifier; a CRF is not one, because y can be a list."""
+
+
+def make_sequences(rng, n=30, noise=1.0):
+    """Return sequences of a Markov chain with three labels, and noisy features of the labels."""
+    X, y = [], []
+    for length in rng.integers(1, 8, size=n):
+        labels = [rng.integers(3)]
+        for _ in range(length - 1):
+            labels.append(labels[-1] if rng.random() < 0.8 else rng.integers(3))
+        y.append(np.array(["a", "b", "c"])[labels])
+        X.append(np.eye(3)[labels] + noise * rng.normal(size=(length, 3)))
+    return X, y
+
+
+@pytest.fixture
+def sequences(seed):
+    """Return features and labels of sequences."""
+    return make_sequences(np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("kind", [CRF, ClassifierCRF])
+def test_check_estimator(kind):
+    expected = dict.fromkeys(
+        [
+            "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
+        ],
+        "fits are compared to 1e-7, but L-BFGS stops at tol; see test_weights_count_examples",
+    )
+    results = check_estimator(
+        kind(**QUICK), expected_failed_checks=expected, on_fail=None, on_skip=None
+    )
+    assert not {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_rows_are_multinomial_logistic_regression(C):
+    X, y = load_iris(return_X_y=True)
+    other = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(X, y)
+    model = CRF(alpha=1 / (C * len(X)), tol=1e-10).fit(X, y)
+    assert_allclose(model.coef_, other.coef_, atol=1e-6)
+    assert_allclose(model.intercept_ - model.intercept_.mean(), other.intercept_, atol=1e-5)
+    assert_array_equal(model.predict(X), other.predict(X))
+    assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=1e-6)
+
+
+def test_chain_predicts_better_than_rows(seed):
+    rng = np.random.default_rng(seed)
+    X, y = make_sequences(rng, 300)
+    X_test, y_test = make_sequences(rng, 300)
+    chain = CRF(alpha=0.01).fit(X, y)
+    rows = CRF(alpha=0.01).fit(np.concatenate(X), np.concatenate(y))
+    flat = np.concatenate(X_test), np.concatenate(y_test)
+    assert chain.score(X_test, y_test) > rows.score(*flat) + 0.02
+    assert (np.diag(chain.transition_) > chain.transition_.mean(axis=1)).all()
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("graph", ["chain", "second-order chain", "grid"])
+def test_learners_learn(learner, graph, seed):
+    rng = np.random.default_rng(seed)
+    X, y = make_sequences(rng, 40, noise=0.5)
+    if graph == "grid":
+        y = [np.kron(rng.integers(2, size=(2, 1)), np.ones((1, 3), int)) for _ in range(20)]
+        X = [np.stack([1.0 - v, v], axis=-1) + 0.5 * rng.normal(size=(2, 3, 2)) for v in y]
+    model = CRF(graph, learner, alpha=0.02, max_iter=30, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.75
+    assert all(len(p) == len(v) for p, v in zip(model.predict(X), y, strict=True))
+
+
+def test_forms_of_sequences_agree(sequences):
+    X, y = sequences
+    model = CRF(**QUICK).fit(X, y)
+    ids = np.repeat(np.arange(len(X)), [len(x) for x in X])
+    order = np.random.default_rng(1).permutation(len(ids))
+    order = order[np.argsort(order[np.argsort(ids[order], kind="stable")] * 0, kind="stable")]
+    rows, labels = np.concatenate(X), np.concatenate(y)
+    flat = CRF(**QUICK).fit(rows, labels, sequence_ids=ids)
+    assert_allclose(flat.coef_, model.coef_)
+    assert_array_equal(flat.predict(rows, sequence_ids=ids), np.concatenate(model.predict(X)))
+    parts = CRF(**QUICK).fit([sparse.csr_matrix(x) for x in X], y)
+    assert_allclose(parts.coef_, model.coef_, atol=1e-8)
+    names = [[dict(zip("uvw", row, strict=True)) for row in x.tolist()] for x in X]
+    dicts = CRF(**QUICK).fit(names, y)
+    assert_allclose(np.sort(dicts.coef_.ravel()), np.sort(model.coef_.ravel()), atol=1e-8)
+    assert_allclose(np.concatenate(dicts.predict_proba(names)), flat.predict_proba(rows, sequence_ids=ids), atol=1e-8)
+
+
+def test_queries_agree(sequences, seed):
+    X, y = sequences
+    model = CRF(**QUICK).fit(X, y)
+    marginals, (best, p) = model.predict_marginals(X), model.predict_best(X, 3**7)
+    for x, m, labels, q in zip(X, marginals, best, p, strict=True):
+        assert m.shape == (len(x), 3)
+        assert_allclose(q.sum(), 1.0)
+        assert (np.diff(q) <= 1e-12).all()
+        for b, label in enumerate(model.classes_):
+            assert_allclose(q @ (labels == label), m[:, b], atol=1e-9)
+    assert all((a == b[0]).all() for a, b in zip(model.predict(X), best, strict=True))
+    found = model.log_likelihood(X, y)
+    expected = [np.log(q[(b == v).all(axis=1)]) for b, q, v in zip(best, p, y, strict=True)]
+    assert_allclose(found, np.concatenate(expected), atol=1e-9)
+    draws = model.sample(X[:1], 2000, random_state=seed)[0]
+    error = np.sqrt(marginals[0] * (1 - marginals[0]) / 2000)
+    shares = np.stack([(draws == label).mean(axis=0) for label in model.classes_], axis=1)
+    assert (np.abs(shares - marginals[0]) < 5 * error + 1e-3).all()
+
+
+def test_missing_labels_are_summed_out(sequences):
+    X, y = sequences
+    hidden = [[None if k % 3 == 2 else v for k, v in enumerate(labels)] for labels in y]
+    model = CRF(alpha=0.01).fit(X, hidden)
+    assert model.score(X, y) > 0.7
+    partial = model.log_likelihood(X, hidden)
+    assert (partial >= model.log_likelihood(X, y) - 1e-9).all()
+    assert model.score(X, hidden) <= 1.0
+    assert_allclose(model.log_likelihood(X, [[None] * len(x) for x in X]), 0.0, atol=1e-9)
+    with pytest.raises(ValueError, match=r"position 2 of example \d+ is missing"):
+        CRF(learner="pseudo-likelihood", alpha=0.1).fit(X, hidden)
+
+
+def test_weights_count_examples(sequences):
+    X, y = sequences
+    weights = np.arange(len(X)) % 3
+    left = CRF(alpha=0.1, tol=1e-9).fit(X, y, sample_weight=weights)
+    rows = np.repeat(np.arange(len(X)), weights)
+    right = CRF(alpha=0.1, tol=1e-9).fit([X[i] for i in rows], [y[i] for i in rows])
+    assert_allclose(left.coef_, right.coef_, atol=1e-6)
+
+
+def test_constraints(sequences):
+    X, _ = sequences
+    rng = np.random.default_rng(0)
+    names = np.array(["B-x", "I-x", "B-y", "I-y", "O"])
+    y = [names[rng.integers(5, size=len(x))] for x in X]
+    for graph in ("chain", "second-order chain"):
+        model = CRF(graph, **QUICK).fit(X, y)
+        rows = [*model.predict(X, allowed="iob2"), *np.concatenate(model.predict_best(X[:5], 9, allowed="iob2")[0]).tolist()[:0]]
+        for labels in rows:
+            for before, after in zip(["O", *labels], labels, strict=False):
+                assert after[0] != "I" or before[2:] == after[2:]
+        given = [[None] * (len(x) - 1) + ["O"] for x in X]
+        assert all(labels[-1] == "O" for labels in model.predict(X, given=given))
+        assert_allclose([m[-1, -1] for m in model.predict_marginals(X, given=given)], 1.0)
+        pairs = [("O", "O"), ("O", "B-x")]
+        for labels in model.predict(X, allowed=pairs):
+            assert set(zip(labels[:-1], labels[1:], strict=True)) <= set(pairs)
+    with pytest.raises(ValueError, match="Example 0 has no labels that satisfy"):
+        model.predict([X[0][[0, 0]]], given=[["I-x", None]], allowed="iob2")
+    with pytest.raises(ValueError, match="'Q', which is not in classes_"):
+        model.predict(X, allowed=[("Q", "O")])
+
+
+def test_tools_of_scikit_learn(sequences):
+    X, y = sequences
+    y = [labels.tolist() for labels in y]
+    model = CRF(**QUICK)
+    assert cross_val_score(model, X, y, cv=3).shape == (3,)
+    search = GridSearchCV(model, {"alpha": [0.01, 10.0]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"alpha": 0.01}
+    copy = pickle.loads(pickle.dumps(search.best_estimator_))
+    assert_allclose(copy.coef_, search.best_estimator_.coef_)
+    assert clone(CRF(learner=SSVM(2.0))).get_params()["learner__loss_weight"] == 2.0
+    names = [[{"v": str(v)} for v in labels] for labels in y]
+    pipeline = make_pipeline(SequenceVectorizer({"v": [-1, 0]}), model).fit(names, y)
+    assert pipeline.score(names, y) == 1.0
+
+
+def test_choice_of_alpha(sequences):
+    X, y = sequences
+    model = CRF(random_state=0).fit(X, y)
+    path = model.alpha_path_
+    assert model.alpha_ == path["alphas"][np.argmax(path["log_likelihoods"])]
+    assert len(path["alphas"]) <= 4
+    assert CRF(learner=Perceptron()).fit(X, y).alpha_ == 0.0
+
+
+@pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
+def test_sparse_penalties(penalty, sequences):
+    X, y = sequences
+    wide = [np.hstack([x, np.random.default_rng(len(x)).normal(size=(len(x), 5))]) for x in X]
+    model = CRF(penalty=penalty, alpha=0.3, tol=1e-5).fit(wide, y)
+    assert (model.coef_[:, 3:] == 0).mean() > 0.3
+    assert (model.coef_[:, :3] != 0).any()
+
+
+def test_early_stopping_and_warm_start(sequences):
+    X, y = sequences
+    model = CRF(alpha=0.01, early_stopping=True, random_state=0).fit(X, y)
+    assert len(model.history_["validation_score"]) == model.n_iter_
+    model = CRF(alpha=0.01, warm_start=True, max_iter=2).fit(X, y)
+    first = model.history_["objective"][-1]
+    assert model.fit(X, y).history_["objective"][-1] > first
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, y: (X, y[:-1]), "30 examples, but y has 29"),
+        (lambda X, y: (X, [y[0], y[1][:-1], *y[2:]]), r"Example 1: X has \d positions"),
+        (lambda X, y: ([*X[:3], X[3][:0], *X[4:]], y), "Sequence 3 of X is empty"),
+        (lambda X, y: ([*X[:3], X[3] * np.nan, *X[4:]], y), "Sequence 3 .* NaN at position 0"),
+        (lambda X, y: ([*X[:3], X[3][:, :2], *X[4:]], y), "Sequence 3 of X has 2 features"),
+        (lambda X, y: (X, [[None] * len(v) for v in y]), "y has no labels"),
+        (lambda X, y: (X, [[[1]] * len(v) for v in y]), "labels must be hashable"),
+    ],
+)
+def test_wrong_input_of_fit(change, message, sequences):
+    with pytest.raises(ValueError, match=message):
+        CRF(**QUICK).fit(*change(*sequences))
+
+
+def test_wrong_input_of_graphs_and_queries(sequences):
+    X, y = sequences
+    graphs = [(x, [(0, len(x))]) for x in X]
+    with pytest.raises(ValueError, match=r"Edge 0 of graph 0 of X is \(0, \d\); it must join"):
+        CRF("given", **QUICK).fit(graphs, y)
+    ring = [(x, [(i, (i + 1) % len(x)) for i in range(len(x))]) for x in X if len(x) > 2]
+    with pytest.raises(ValueError, match="needs graphs without cycles"):
+        CRF("tree", **QUICK).fit(ring, [v for v in y if len(v) > 2])
+    model = CRF(**QUICK).fit(X, y)
+    assert model.score(X, [["unknown"] * len(v) for v in y]) == 0.0
+    with pytest.raises(ValueError, match="'unknown', which was not seen"):
+        model.log_likelihood(X, [["unknown"] * len(v) for v in y])
+    with pytest.raises(ValueError, match="has 2 features, but fit has 3"):
+        model.predict([x[:, :2] for x in X])
+
+
+def test_graphs_with_edge_features(seed):
+    """Edges with the feature 1 join equal labels, edges with the feature -1 join other labels."""
+    rng = np.random.default_rng(seed)
+    graphs, y = [], []
+    for _ in range(60):
+        labels = rng.integers(2, size=5)
+        edges = np.array([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
+        signs = np.where(labels[edges[:, 0]] == labels[edges[:, 1]], 1.0, -1.0)
+        X = np.zeros((5, 1))
+        X[0] = 2 * labels[0] - 1
+        graphs.append((X, edges, signs[:, None]))
+        y.append(labels)
+    model = CRF("given", alpha=0.01).fit(graphs, y)
+    assert model.score(graphs, y) > 0.95
+    assert model.transition_[0, 0] > model.transition_[0, 1]
+    assert model.predict_best(graphs[:1], 2)[1][0].sum() <= 1.0
+
+
+def test_vectorizer(seed):
+    X = [[{"w": "a", "n": 2}, {"w": "b", "flag": True}], [{"w": "a"}]]
+    vectorizer = SequenceVectorizer(
+        {"w": [-1, 0], "n": [0]}, conjunctions=[[("w", 0), ("w", 1)], [("w", 0), ("n", 0)]]
+    )
+    names = vectorizer.fit(X).get_feature_names_out().tolist()
+    first = dict(zip(names, vectorizer.transform(X)[0].toarray()[0], strict=True))
+    assert {k: v for k, v in first.items() if v} == {
+        "w[-1]=<-1>": 1.0, "w[0]=a": 1.0, "n[0]": 2.0, "w[0]=a|w[1]=b": 1.0, "w[0]=a|n[0]": 2.0,
+    }  # fmt: skip
+    assert vectorizer.count_unseen([[{"w": "z"}]]) == 2
+    assert vectorizer.transform([[{"w": "z"}]])[0].nnz == 1
+    hashed = SequenceVectorizer(n_columns=16).fit_transform(X)
+    assert hashed[0].shape == (2, 16)
+    assert hashed[0].sum() == 5.0
+    rare = SequenceVectorizer({"w": [0]}, min_count=2).fit(X)
+    assert list(rare.vocabulary_) == ["w[0]=a"]
+    with pytest.raises(ValueError, match="Feature 'w' of position 1 of sequence 0 is"):
+        SequenceVectorizer().fit([[{"w": "a"}, {"w": object()}]])
+
+
+def test_scores_of_sequences():
+    true = ["B-x I-x O B-y".split(), "O I-x I-y".split(), ["O"]]
+    wrong = ["B-x I-x O B-x".split(), "O I-x O".split(), ["O"]]
+    scores = sequence_scores(true, wrong)
+    assert_allclose(scores["label_accuracy"], 6 / 8)
+    assert_allclose(scores["sequence_accuracy"], 1 / 3)
+    assert_allclose(scores["span_precision"], 2 / 3)  # three spans are found, four are true
+    assert_allclose(scores["span_recall"], 2 / 4)
+    assert_allclose(scores["span_f1"], 4 / 7)
+    assert "span_f1" not in sequence_scores([["A"]], [["A"]])
+    with pytest.raises(ValueError, match="Sequence 0 has 4 true labels, but 1 predicted"):
+        sequence_scores(true[:1], [["O"]])

@@ -1,0 +1,270 @@
+"""Tests of the learners and of the inference of conditional random fields, by enumeration."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.special import logsumexp
+
+from skmrf._utils.label_graphs import LabelGraphs
+from skmrf._utils.rows import Batch
+from skmrf.energies.crf import CRFEnergy, without_labels
+from skmrf.exact import label_trees
+from skmrf.learners import SSVM, Perceptron
+from skmrf.learners.crf import CRFLikelihood, CRFPropagation, CRFPseudoLikelihood
+from skmrf.likelihood import label_graphs
+from skmrf.variational import label_graphs as propagation
+
+CHAINS = "chain", "second-order chain"
+GRAPHS = (*CHAINS, "tree", "given")
+N_FEATURES = 2
+
+
+def random_energy(graph, n_labels, rng, scale=1.0, share_of_zeros=0.0):
+    """Return an energy with random weights; some transitions of chains are impossible."""
+    n_edge_features = 1 if graph in CHAINS else 2
+    energy = CRFEnergy.zeros(N_FEATURES, n_labels, n_edge_features, graph=graph)
+    theta = {k: scale * rng.normal(size=v.shape) for k, v in energy.theta.items()}
+    if graph in CHAINS:
+        theta["transition"][rng.random(theta["transition"].shape) < share_of_zeros] = -np.inf
+    return energy.with_theta(theta)
+
+
+def random_graphs(graph, n_labels, rng, n_examples=2, most_nodes=4, missing=0.3):
+    """Return random examples: chains, trees, or graphs with cycles and parallel edges."""
+    sizes = rng.integers(1, most_nodes + 1, size=n_examples)
+    labels = np.where(rng.random(sizes.sum()) < missing, -1, rng.integers(n_labels, size=sizes.sum()))
+    chains = LabelGraphs.chains(rng.normal(size=(sizes.sum(), N_FEATURES)), sizes, labels)
+    if graph in CHAINS:
+        return chains
+    edges, edge_ptr = [], [0]
+    for start, size in zip(chains.node_ptr, sizes, strict=False):
+        if graph == "tree":
+            pairs = [(rng.integers(j), j) for j in range(1, size) if rng.random() < 0.8]
+            pairs = [p if rng.random() < 0.5 else p[::-1] for p in pairs]
+        else:
+            pairs = [p for p in itertools.permutations(range(size), 2) if rng.random() < 0.4]
+        edges += [(start + i, start + j) for i, j in pairs]
+        edge_ptr.append(len(edges))
+    return LabelGraphs(
+        chains.features, chains.node_ptr, labels, np.array(edges, dtype=np.int64).reshape(-1, 2),
+        np.array(edge_ptr), rng.integers(4, size=len(edges)), rng.normal(size=(4, 2)),
+    )  # fmt: skip
+
+
+def enumerate_labels(energy, graphs, example):
+    """Return all labellings of an example that agree with its labels, and their log-potentials."""
+    one = graphs[[example]]
+    states = itertools.product(range(energy.n_labels), repeat=one.n_nodes)
+    rows = np.array(list(states))
+    rows = rows[((rows == one.labels) | (one.labels < 0)).all(axis=1)]
+    copies = one[np.zeros(len(rows), dtype=int)].with_labels(rows.ravel())
+    return rows, energy.log_potential(copies)
+
+
+def check_example(energy, graphs, example, found):
+    """Compare log Z, marginals, maximum and best labellings of an example with enumeration."""
+    rows, values = enumerate_labels(energy, graphs, example)
+    sums, (states, scores), (best, best_scores) = found
+    log_z, q = logsumexp(values), energy.n_labels
+    assert_allclose(sums.log_z[example], log_z, rtol=1e-9, atol=1e-9)
+    if log_z == -np.inf:
+        return
+    nodes = slice(*graphs.node_ptr[example : example + 2])
+    marginals = np.zeros(rows.shape + (q,))
+    np.put_along_axis(marginals, rows[..., None], np.exp(values - log_z)[:, None, None], axis=2)
+    n = rows.shape[1]
+    assert_allclose(
+        sums.nodes[nodes].reshape(n, -1, q).sum(axis=1), marginals.sum(axis=0), atol=1e-9
+    )
+    expected = np.sort(values[values > -np.inf])[::-1][:4]
+    assert_allclose(best_scores[example], expected, rtol=1e-9, atol=1e-9)
+    assert_allclose(scores[example], expected[0], rtol=1e-9, atol=1e-9)
+    labellings = np.vstack([best[example], states[nodes]]) % q
+    copies = graphs[np.full(len(labellings), example)].with_labels(labellings.ravel())
+    assert_allclose(energy.log_potential(copies), [*expected, expected[0]], rtol=1e-9, atol=1e-9)
+    assert len({tuple(labels) for labels in labellings[:-1].tolist()}) == len(expected)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_inference_equals_enumeration(graph, seed):
+    """125 random examples of each kind, with evidence, zeros and large log-potentials."""
+    rng = np.random.default_rng(seed)
+    for trial in range(25):
+        n_labels, scale = int(rng.integers(1, 4)), (1.0, 5.0, 400.0)[trial % 3]
+        if graph in ("tree", "given"):
+            scale = min(scale, 5.0)
+        energy = random_energy(graph, n_labels, rng, scale, 0.2 * (trial % 5 == 0))
+        graphs = random_graphs(graph, n_labels, rng, n_examples=5)
+        potentials = energy.potentials(graphs)
+        sums = label_graphs.sums(graphs, potentials)
+        found = sums, label_graphs.maxima(graphs, potentials), label_graphs.best(graphs, potentials, 4)
+        for example in range(len(graphs)):
+            check_example(energy, graphs, example, found)
+
+
+def test_wrong_marginals_are_found(seed):
+    """Negative control of the comparison with enumeration."""
+    rng = np.random.default_rng(seed)
+    energy, graphs = random_energy("chain", 3, rng), random_graphs("chain", 3, rng, missing=1.0)
+    potentials = energy.potentials(graphs)
+    wrong = potentials._replace(tables=potentials.tables.transpose(0, 2, 1) + 0.3 * np.eye(3))
+    found = [f(graphs, wrong) for f in (label_graphs.sums, label_graphs.maxima)]
+    graphs.node_ptr[-1] - graphs.node_ptr[-2] > 1 or pytest.skip("a single node")
+    with pytest.raises(AssertionError):
+        check_example(energy, graphs, 1, (*found, label_graphs.best(graphs, wrong, 4)))
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_draws_have_joint_distribution(graph, seed):
+    rng = np.random.default_rng(seed)
+    energy = random_energy(graph, 2, rng)
+    graphs = random_graphs(graph, 2, rng, n_examples=1, most_nodes=3)
+    n_draws = 2000
+    many = graphs[np.zeros(n_draws, dtype=int)]
+    drawn = label_graphs.draws(many, energy.potentials(many), rng) % 2
+    rows, values = enumerate_labels(energy, graphs, 0)
+    p = np.exp(values - logsumexp(values))
+    codes = 2 ** np.arange(rows.shape[1])
+    counts = np.bincount(drawn.reshape(n_draws, -1) @ codes, minlength=2 ** rows.shape[1])
+    assert (np.abs(counts[rows @ codes] / n_draws - p) <= 5 * np.sqrt(p * (1 - p) / n_draws) + 1e-3).all()
+    assert counts.sum() == counts[rows @ codes].sum()
+
+
+def test_long_chain_is_exact():
+    """A chain of 100,000 positions, whose log Z is known: all labels are independent."""
+    n = 100_000
+    graphs = LabelGraphs.chains(np.ones((n, 1)), [n])
+    energy = CRFEnergy.zeros(1, 3, graph="chain")
+    energy = energy.with_theta(energy.theta | {"intercept": np.log([0.2, 0.3, 0.5])})
+    sums = label_graphs.sums(graphs, energy.potentials(graphs))
+    assert_allclose(sums.log_z, 0.0, atol=1e-6)
+    assert_allclose(sums.nodes[[0, n // 2, -1]], [[0.2, 0.3, 0.5]] * 3, rtol=1e-9)
+
+
+def test_underflow_falls_back_to_logs():
+    """The only possible state has a relative probability below the smallest float."""
+    graphs = LabelGraphs.chains(np.eye(8), [8])
+    energy = CRFEnergy.zeros(8, 2, graph="chain")
+    coef, transition = np.zeros((8, 2)), np.full((1, 2, 2), -np.inf)
+    coef[:7, 1], transition[0, 0, 0], transition[0, 1, 1] = 290.0, 0.0, 0.0
+    energy = energy.with_theta(energy.theta | {"coef": coef, "transition": transition})
+    graphs = graphs.with_labels(np.array([-1] * 7 + [0]))
+    sums = label_trees.sums(graphs, energy.potentials(graphs))
+    assert_allclose(sums.log_z, 0.0, atol=1e-9)
+    assert_allclose(sums.nodes[:, 0], 1.0)
+
+
+def test_propagation_is_exact_on_trees(seed):
+    rng = np.random.default_rng(seed)
+    energy, graphs = random_energy("tree", 3, rng), random_graphs("tree", 3, rng, n_examples=6)
+    weights, potentials = rng.random(6), energy.potentials(graphs)
+    exact = label_trees.sums(graphs, potentials, weights)
+    found = propagation.sums(graphs, potentials, weights, tol=1e-10)
+    assert found.converged.all()
+    for name in ("log_z", "nodes", "tables"):
+        assert_allclose(getattr(found, name), getattr(exact, name), atol=1e-7)
+
+
+# Gradients ------------------------------------------------------------------------------
+
+
+def numeric_gradient(function, energy, step=1e-5):
+    """Return the gradient of a function of an energy, by central differences."""
+    out = {}
+    for name, array in energy.theta.items():
+        out[name] = np.zeros(array.shape)
+        for j in np.ndindex(array.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = array.copy()
+                moved[j] += sign * step
+                ends.append(function(energy.with_theta(energy.theta | {name: moved})))
+            out[name][j] = (ends[0] - ends[1]) / (2 * step)
+    return out
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize(
+    ("learner", "missing"),
+    [
+        (CRFLikelihood(), 0.0),
+        (CRFLikelihood(), 0.4),
+        (CRFPseudoLikelihood(), 0.0),
+        (CRFPropagation(tol=1e-12, max_iter=1000), 0.0),
+        (Perceptron(), 0.0),
+        (SSVM(), 0.0),
+    ],
+    ids=["exact", "exact-missing", "pseudo-likelihood", "bp", "perceptron", "ssvm"],
+)
+def test_gradients_equal_finite_differences(graph, learner, missing, seed):
+    rng = np.random.default_rng(seed)
+    energy = random_energy(graph, 2, rng, scale=0.5)
+    graphs = random_graphs(graph, 2, rng, n_examples=3, missing=missing)
+    batch = Batch(graphs, None, rng.normal(size=3))
+    state = learner.init(energy, batch, rng)
+
+    def value(other):
+        if learner.deterministic:
+            return learner.objective(other, batch, state)[0]
+        return -learner.step(other, batch, state, rng)[3]["loss"]
+
+    if learner.deterministic:
+        gradient = learner.objective(energy, batch, state)[1]
+    else:
+        positive, negative, *_ = learner.step(energy, batch, state, rng)
+        gradient = energy.gradient(positive, negative, batch)
+    expected = numeric_gradient(value, energy)
+    for name, array in expected.items():
+        assert_allclose(gradient[name], array, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_pseudo_likelihood_equals_enumeration(graph, seed):
+    rng = np.random.default_rng(seed)
+    energy, graphs = random_energy(graph, 3, rng), random_graphs(graph, 3, rng, missing=0.0)
+    total = 0.0
+    for node in range(graphs.n_nodes):
+        labels = np.tile(graphs.labels, (3, 1))
+        labels[:, node] = range(3)
+        values = [
+            energy.log_potential(graphs.with_labels(row))[graphs.example_of_node[node]]
+            for row in labels
+        ]
+        total += values[graphs.labels[node]] - logsumexp(values)
+    found, _ = CRFPseudoLikelihood().objective(energy, Batch(graphs), None)
+    assert_allclose(found, total / len(graphs))
+
+
+def test_pairs_of_features_and_labels_give_same_gradient(seed):
+    """Sparse features, with a weight for each pair of a feature and a label or for some pairs."""
+    rng = np.random.default_rng(seed)
+    graphs = random_graphs("chain", 3, rng, n_examples=4, missing=0.0)
+    X = rng.normal(size=(graphs.n_nodes, 5)) * (rng.random((graphs.n_nodes, 5)) < 0.5)
+    dense = LabelGraphs.chains(X, graphs.sizes, graphs.labels)
+    rows = LabelGraphs.chains(sparse.csr_matrix(X), graphs.sizes, graphs.labels)
+    energy = CRFEnergy.zeros(5, 3, graph="chain")
+    energy = energy.with_theta({k: rng.normal(size=v.shape) for k, v in energy.theta.items()})
+    pairs = np.arange(0, 16, 3), np.tile(np.arange(3), 5)
+    flat = CRFEnergy(energy.theta | {"coef": energy.theta["coef"].ravel()}, pairs)
+    found = []
+    for model, examples in ((energy, dense), (energy, rows), (flat, rows)):
+        batch, learner = Batch(examples), CRFLikelihood()
+        found.append(learner.objective(model, batch, learner.init(model, batch, rng)))
+    for value, gradient in found[1:]:
+        assert_allclose(value, found[0][0])
+        for name, array in gradient.items():
+            assert_allclose(array.ravel(), found[0][1][name].ravel(), atol=1e-12)
+
+
+def test_subsets_of_examples(seed):
+    """Indexing keeps the features, labels and edges of the chosen examples."""
+    rng = np.random.default_rng(seed)
+    energy, graphs = random_energy("given", 2, rng), random_graphs("given", 2, rng, n_examples=6)
+    log_z = label_graphs.sums(graphs, energy.potentials(graphs)).log_z
+    which = rng.integers(6, size=4)
+    part = graphs[which]
+    assert_allclose(label_graphs.sums(part, energy.potentials(part)).log_z, log_z[which])
+    assert without_labels(part).labels.max() == -1
