@@ -72,7 +72,7 @@ def make_settings(parameters, learner, energy, data, alpha, score=None):
         Settings.
     """
     settings = parameters.settings(
-        learner, energy, data, alpha=alpha, score=score, min_gain=0.1 * parameters.tol
+        learner, energy, data, alpha=alpha, score=score, min_gain=1000.0 * parameters.tol**2
     )
     if not learner.has_margin and settings.optimizer is not None:
         if parameters.has_default_rate(settings.optimizer):
