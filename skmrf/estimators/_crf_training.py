@@ -45,6 +45,8 @@ def initial_energy(graphs, n_labels, graph, feature_labels):
     if is_sparse and (feature_labels == "observed" or (feature_labels == "auto" and is_large)):
         pairs = observed_pairs(graphs, n_labels)
     n_edge_features = graphs.edge_features.shape[1]
+    if graph == "chain" and graphs.sizes.max() == 1:
+        graph = "given"  # weights of the first and last label would equal the intercept
     return CRFEnergy.zeros(n_features, n_labels, n_edge_features, graph=graph, pairs=pairs)
 
 

@@ -116,10 +116,19 @@ class L1(NoPenalty):
 
 
 class ElasticNet(L1):
-    r"""Mean of the L1 and the L2 penalty, :math:`\frac{\alpha}{2} (\lVert \theta \rVert_1 +
-    \frac{1}{2} \lVert \theta \rVert_2^2)`.
+    r"""Mean of the L1 and the L2 penalty, also called elastic net.
 
-    The parameters are those of :class:`L1`.
+    .. math:: \frac{\alpha}{2} \Big(\lVert \theta \rVert_1
+        + \frac{1}{2} \lVert \theta \rVert_2^2\Big)
+
+    Parameters
+    ----------
+    alpha : float
+        Strength of the penalty, against the mean log-likelihood in nats.
+    groups : dict of str to ndarray of int
+        Group index of each entry, shaped like theta. Entries of group -1 are not penalised.
+    multiplicity : dict of str to int, optional
+        Number of entries of an array of theta that are the same parameter. By default 1.
     """
 
     def __init__(self, alpha, groups, multiplicity=None):

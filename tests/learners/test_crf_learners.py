@@ -35,10 +35,9 @@ def random_energy(graph, n_labels, rng, scale=1.0, share_of_zeros=0.0):
 def random_graphs(graph, n_labels, rng, n_examples=2, most_nodes=4, missing=0.3):
     """Return random examples: chains, trees, or graphs with cycles and parallel edges."""
     sizes = rng.integers(1, most_nodes + 1, size=n_examples)
-    labels = np.where(
-        rng.random(sizes.sum()) < missing, -1, rng.integers(n_labels, size=sizes.sum())
-    )
-    chains = LabelGraphs.chains(rng.normal(size=(sizes.sum(), N_FEATURES)), sizes, labels)
+    n = sizes.sum()
+    labels = np.where(rng.random(n) < missing, -1, rng.integers(n_labels, size=n))
+    chains = LabelGraphs.chains(rng.normal(size=(n, N_FEATURES)), sizes, labels)
     if graph in CHAINS:
         return chains
     edges, edge_ptr = [], [0]
