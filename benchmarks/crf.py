@@ -7,12 +7,13 @@ core, without the extraction of features. Functions are compiled before.
 """
 
 import gzip
+import tempfile
 import time
 import zipfile
 from pathlib import Path
 
 import numpy as np
-from _common import options, save
+from _common import markdown, options, save, write_tables
 
 from skmrf import CRF, SequenceVectorizer
 from skmrf.metrics import sequence_scores
@@ -125,13 +126,14 @@ def fit_crfsuite(train, test, c2):
     for x, y in zip(*train, strict=True):
         trainer.append(pycrfsuite.ItemSequence(to_items(x)), y)
     trainer.set_params({"c1": 0.0, "c2": c2, "max_iterations": 1000})
-    place = "/tmp/skmrf_benchmark.crfsuite"
-    start = time.process_time()
-    trainer.train(place)
-    seconds = time.process_time() - start
     tagger = pycrfsuite.Tagger()
-    tagger.open(place)
-    predicted = [tagger.tag(pycrfsuite.ItemSequence(to_items(x))) for x in test[0]]
+    with tempfile.TemporaryDirectory() as folder:
+        place = str(Path(folder) / "model.crfsuite")
+        start = time.process_time()
+        trainer.train(place)
+        seconds = time.process_time() - start
+        tagger.open(place)
+        predicted = [tagger.tag(pycrfsuite.ItemSequence(to_items(x))) for x in test[0]]
     return predicted, seconds, trainer.logparser.last_iteration["num"]
 
 
@@ -167,6 +169,7 @@ def main(argv=None):
         for method in args.methods:
             rows.append(judge(task, method, train, test, args.c2))
             print(rows[-1], flush=True)
+    write_tables(args.results / "crf.md", {"crf": markdown(rows, COLUMNS)})
     save(args, "crf", rows, COLUMNS, [__doc__.partition("\n\n")[2].strip()])
 
 
