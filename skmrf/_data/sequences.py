@@ -88,6 +88,9 @@ class LabelCodes:
     @classmethod
     def of(cls, labels):
         """Return the codes of a flat list of labels; missing labels have no code."""
+        wrong = next((label for label in labels if not _is_hashable(label)), None)
+        if wrong is not None:
+            raise ValueError(f"y holds {wrong!r}; labels must be hashable.")
         found = list(dict.fromkeys(label for label in labels if not _is_missing(label)))
         if not found:
             raise ValueError("y has no labels; at least one label must be known.")

@@ -45,6 +45,8 @@ def initial_energy(graphs, n_labels, graph, feature_labels):
     if is_sparse and (feature_labels == "observed" or (feature_labels == "auto" and is_large)):
         pairs = observed_pairs(graphs, n_labels)
     n_edge_features = graphs.edge_features.shape[1]
+    if graph == "chain" and graphs.sizes.max() == 1:
+        graph = "given"  # weights of the first and last label would equal the intercept
     return CRFEnergy.zeros(n_features, n_labels, n_edge_features, graph=graph, pairs=pairs)
 
 
@@ -72,7 +74,7 @@ def make_settings(parameters, learner, energy, data, alpha, score=None):
         Settings.
     """
     settings = parameters.settings(
-        learner, energy, data, alpha=alpha, score=score, min_gain=0.1 * parameters.tol
+        learner, energy, data, alpha=alpha, score=score, min_gain=1000.0 * parameters.tol**2
     )
     if not learner.has_margin and settings.optimizer is not None:
         if parameters.has_default_rate(settings.optimizer):

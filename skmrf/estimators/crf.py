@@ -91,7 +91,7 @@ class CRF(CRFQueries, LearnedEstimator):
         it converges; the perceptron stops after 20 epochs.
     tol : float, default=1e-4
         Tolerance of "lbfgs". It stops if no entry of the gradient is larger in absolute value, or
-        if the objective increases by less than 0.1 ``tol`` in an iteration.
+        if the objective increases by less than ``1000 tol**2`` in an iteration.
     average : bool, default=True
         Whether to return the mean of the iterates since the last change of the learning rate. It
         has no effect with "lbfgs".

@@ -126,25 +126,25 @@ class CRFLikelihood(GraphLearner):
 
     def _phases(self, energy, observed):
         """Return the value of the objective, both phases, and the share of converged examples."""
-        graphs, options = observed.graphs, self.solver_options()
+        graphs = observed.graphs
         potentials = energy.potentials(graphs)
-
-        def sums(examples):
-            return label_graphs.sums(
-                examples, potentials, observed.weights, method=self.inference, **options
-            )
-
-        free = sums(without_labels(graphs))
+        free = self._sums(without_labels(graphs), potentials, observed)
         negative = GraphMoments(free.nodes, free.tables)
         if observed.states is not None:
             value = _score(observed, potentials)
             positive = _indicators(observed, potentials.nodes.shape[1])
         else:
-            clamped = sums(graphs)
+            clamped = self._sums(graphs, potentials, observed)
             value = float(observed.weights @ clamped.log_z)
             positive = GraphMoments(clamped.nodes, clamped.tables)
         value -= float(observed.weights @ free.log_z)
         return value, positive, negative, float(free.converged.mean())
+
+    def _sums(self, graphs, potentials, observed):
+        options = self.solver_options()
+        return label_graphs.sums(
+            graphs, potentials, observed.weights, method=self.inference, **options
+        )
 
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient of the likelihood."""
@@ -154,8 +154,16 @@ class CRFLikelihood(GraphLearner):
 
     def objective(self, energy, batch, state):
         """Return the mean log-likelihood of the labels of an example in nats, and its gradient."""
-        value, positive, negative, _ = self._phases(energy, state)
-        return value, energy.gradient(positive, negative, batch)
+        if state.states is None:
+            value, positive, negative, _ = self._phases(energy, state)
+            return value, energy.gradient(positive, negative, batch)
+        potentials = energy.potentials(state.graphs)
+        free = self._sums(without_labels(state.graphs), potentials, state)
+        residuals = np.negative(free.nodes, out=free.nodes)  # no second array of all nodes
+        residuals[np.arange(len(residuals)), state.states] += state.node_weights
+        moments = GraphMoments(residuals, state.tables - free.tables)
+        value = _score(state, potentials) - float(state.weights @ free.log_z)
+        return value, energy.statistics(moments, state.graphs)
 
 
 class CRFPropagation(CRFLikelihood):

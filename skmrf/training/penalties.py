@@ -115,6 +115,36 @@ class L1(NoPenalty):
         return out
 
 
+class ElasticNet(L1):
+    r"""Mean of the L1 and the L2 penalty, also called elastic net.
+
+    .. math:: \frac{\alpha}{2} \Big(\lVert \theta \rVert_1
+        + \frac{1}{2} \lVert \theta \rVert_2^2\Big)
+
+    Parameters
+    ----------
+    alpha : float
+        Strength of the penalty, against the mean log-likelihood in nats.
+    groups : dict of str to ndarray of int
+        Group index of each entry, shaped like theta. Entries of group -1 are not penalised.
+    multiplicity : dict of str to int, optional
+        Number of entries of an array of theta that are the same parameter. By default 1.
+    """
+
+    def __init__(self, alpha, groups, multiplicity=None):
+        super().__init__(0.5 * alpha, groups, multiplicity)
+
+    def value(self, theta):
+        """Return the value of the penalty for the parameters theta."""
+        squares = {k: 0.5 * self.weights[k] * v**2 for k, v in theta.items()}
+        return super().value(theta) + _sum_parameters(squares, self.multiplicity)
+
+    def prox(self, theta, sizes):
+        """Apply soft thresholding to theta, and shrink the result."""
+        out = super().prox(theta, sizes)
+        return {k: (v / (1.0 + sizes[k] * self.weights[k])).astype(v.dtype) for k, v in out.items()}
+
+
 class GroupL1(NoPenalty):
     r"""Group-L1 penalty :math:`\alpha \sum_a \sqrt{d_a} \lVert \theta_a \rVert_2`.
 
@@ -179,7 +209,7 @@ def _sum_parameters(terms, multiplicity):
     return sum(float(v.sum()) / multiplicity.get(k, 1) for k, v in terms.items())
 
 
-PENALTIES = {"l2": L2, "l1": L1, "group-l1": GroupL1}
+PENALTIES = {"l2": L2, "l1": L1, "elasticnet": ElasticNet, "group-l1": GroupL1}
 
 
 def make_penalty(name, alpha, groups, multiplicity=None, centre=None):
@@ -187,7 +217,7 @@ def make_penalty(name, alpha, groups, multiplicity=None, centre=None):
 
     Parameters
     ----------
-    name : {"l2", "l1", "group-l1"}
+    name : {"l2", "l1", "elasticnet", "group-l1"}
         Name of the penalty.
     alpha : float
         Strength, at least 0, against the mean log-likelihood in nats.

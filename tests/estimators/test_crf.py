@@ -1,6 +1,7 @@
 """Tests of the estimator CRF: training, queries, forms of examples and wrong inputs."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def test_check_estimator(kind):
 @pytest.mark.parametrize("C", [0.1, 10.0])
 def test_rows_are_multinomial_logistic_regression(C):
     X, y = load_iris(return_X_y=True)
-    other = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(X, y)
+    other = LogisticRegression(C=C, tol=1e-12, max_iter=10_000, solver="newton-cg").fit(X, y)
     model = CRF(alpha=1 / (C * len(X)), tol=1e-10).fit(X, y)
     assert_allclose(model.coef_, other.coef_, atol=1e-6)
     assert_allclose(model.intercept_ - model.intercept_.mean(), other.intercept_, atol=1e-5)
@@ -89,7 +90,8 @@ def test_learners_learn(learner, graph, seed):
     if graph == "grid":
         y = [np.kron(rng.integers(2, size=(2, 1)), np.ones((1, 3), int)) for _ in range(20)]
         X = [np.stack([1.0 - v, v], axis=-1) + 0.5 * rng.normal(size=(2, 3, 2)) for v in y]
-    model = CRF(graph, learner, alpha=0.02, max_iter=30, random_state=0).fit(X, y)
+    max_iter = 40 if learner == "ssvm" else 10
+    model = CRF(graph, learner, alpha=0.02, max_iter=max_iter, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.75
     assert all(len(p) == len(v) for p, v in zip(model.predict(X), y, strict=True))
 
@@ -98,8 +100,6 @@ def test_forms_of_sequences_agree(sequences):
     X, y = sequences
     model = CRF(**QUICK).fit(X, y)
     ids = np.repeat(np.arange(len(X)), [len(x) for x in X])
-    order = np.random.default_rng(1).permutation(len(ids))
-    order = order[np.argsort(order[np.argsort(ids[order], kind="stable")] * 0, kind="stable")]
     rows, labels = np.concatenate(X), np.concatenate(y)
     flat = CRF(**QUICK).fit(rows, labels, sequence_ids=ids)
     assert_allclose(flat.coef_, model.coef_)
@@ -109,7 +109,8 @@ def test_forms_of_sequences_agree(sequences):
     names = [[dict(zip("uvw", row, strict=True)) for row in x.tolist()] for x in X]
     dicts = CRF(**QUICK).fit(names, y)
     assert_allclose(np.sort(dicts.coef_.ravel()), np.sort(model.coef_.ravel()), atol=1e-8)
-    assert_allclose(np.concatenate(dicts.predict_proba(names)), flat.predict_proba(rows, sequence_ids=ids), atol=1e-8)
+    expected = flat.predict_proba(rows, sequence_ids=ids)
+    assert_allclose(np.concatenate(dicts.predict_proba(names)), expected, atol=1e-8)
 
 
 def test_queries_agree(sequences, seed):
@@ -161,8 +162,8 @@ def test_constraints(sequences):
     y = [names[rng.integers(5, size=len(x))] for x in X]
     for graph in ("chain", "second-order chain"):
         model = CRF(graph, **QUICK).fit(X, y)
-        rows = [*model.predict(X, allowed="iob2"), *np.concatenate(model.predict_best(X[:5], 9, allowed="iob2")[0]).tolist()[:0]]
-        for labels in rows:
+        best, _ = model.predict_best(X[:5], 3, allowed="iob2")
+        for labels in (*model.predict(X, allowed="iob2"), *(row for rows in best for row in rows)):
             for before, after in zip(["O", *labels], labels, strict=False):
                 assert after[0] != "I" or before[2:] == after[2:]
         given = [[None] * (len(x) - 1) + ["O"] for x in X]
@@ -170,7 +171,7 @@ def test_constraints(sequences):
         assert_allclose([m[-1, -1] for m in model.predict_marginals(X, given=given)], 1.0)
         pairs = [("O", "O"), ("O", "B-x")]
         for labels in model.predict(X, allowed=pairs):
-            assert set(zip(labels[:-1], labels[1:], strict=True)) <= set(pairs)
+            assert set(pairwise(labels)) <= set(pairs)
     with pytest.raises(ValueError, match="Example 0 has no labels that satisfy"):
         model.predict([X[0][[0, 0]]], given=[["I-x", None]], allowed="iob2")
     with pytest.raises(ValueError, match="'Q', which is not in classes_"):
@@ -270,7 +271,7 @@ def test_graphs_with_edge_features(seed):
     assert model.predict_best(graphs[:1], 2)[1][0].sum() <= 1.0
 
 
-def test_vectorizer(seed):
+def test_vectorizer():
     X = [[{"w": "a", "n": 2}, {"w": "b", "flag": True}], [{"w": "a"}]]
     vectorizer = SequenceVectorizer(
         {"w": [-1, 0], "n": [0]}, conjunctions=[[("w", 0), ("w", 1)], [("w", 0), ("n", 0)]]
@@ -292,8 +293,8 @@ def test_vectorizer(seed):
 
 
 def test_scores_of_sequences():
-    true = ["B-x I-x O B-y".split(), "O I-x I-y".split(), ["O"]]
-    wrong = ["B-x I-x O B-x".split(), "O I-x O".split(), ["O"]]
+    true = [["B-x", "I-x", "O", "B-y"], ["O", "I-x", "I-y"], ["O"]]
+    wrong = [["B-x", "I-x", "O", "B-x"], ["O", "I-x", "O"], ["O"]]
     scores = sequence_scores(true, wrong)
     assert_allclose(scores["label_accuracy"], 6 / 8)
     assert_allclose(scores["sequence_accuracy"], 1 / 3)

@@ -35,8 +35,9 @@ def random_energy(graph, n_labels, rng, scale=1.0, share_of_zeros=0.0):
 def random_graphs(graph, n_labels, rng, n_examples=2, most_nodes=4, missing=0.3):
     """Return random examples: chains, trees, or graphs with cycles and parallel edges."""
     sizes = rng.integers(1, most_nodes + 1, size=n_examples)
-    labels = np.where(rng.random(sizes.sum()) < missing, -1, rng.integers(n_labels, size=sizes.sum()))
-    chains = LabelGraphs.chains(rng.normal(size=(sizes.sum(), N_FEATURES)), sizes, labels)
+    n = sizes.sum()
+    labels = np.where(rng.random(n) < missing, -1, rng.integers(n_labels, size=n))
+    chains = LabelGraphs.chains(rng.normal(size=(n, N_FEATURES)), sizes, labels)
     if graph in CHAINS:
         return chains
     edges, edge_ptr = [], [0]
@@ -100,7 +101,11 @@ def test_inference_equals_enumeration(graph, seed):
         graphs = random_graphs(graph, n_labels, rng, n_examples=5)
         potentials = energy.potentials(graphs)
         sums = label_graphs.sums(graphs, potentials)
-        found = sums, label_graphs.maxima(graphs, potentials), label_graphs.best(graphs, potentials, 4)
+        found = (
+            sums,
+            label_graphs.maxima(graphs, potentials),
+            label_graphs.best(graphs, potentials, 4),
+        )
         for example in range(len(graphs)):
             check_example(energy, graphs, example, found)
 
@@ -129,7 +134,9 @@ def test_draws_have_joint_distribution(graph, seed):
     p = np.exp(values - logsumexp(values))
     codes = 2 ** np.arange(rows.shape[1])
     counts = np.bincount(drawn.reshape(n_draws, -1) @ codes, minlength=2 ** rows.shape[1])
-    assert (np.abs(counts[rows @ codes] / n_draws - p) <= 5 * np.sqrt(p * (1 - p) / n_draws) + 1e-3).all()
+    assert (
+        np.abs(counts[rows @ codes] / n_draws - p) <= 5 * np.sqrt(p * (1 - p) / n_draws) + 1e-3
+    ).all()
     assert counts.sum() == counts[rows @ codes].sum()
 
 

@@ -1,0 +1,177 @@
+"""Conditional random fields: skmrf and python-crfsuite with the same features and penalty.
+
+Data: OCR letters (small and large split), CoNLL-2000 chunking, and parts of speech of UD ParTUT.
+Both packages have the same features and the penalty c2 times the sum of squares. python-crfsuite
+is run with L-BFGS and its default stopping rule. Seconds are processor seconds of one fit on one
+core, without the extraction of features. Functions are compiled before.
+"""
+
+import gzip
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from _common import markdown, options, save, write_tables
+
+from skmrf import CRF, SequenceVectorizer
+from skmrf.metrics import sequence_scores
+
+COLUMNS = {
+    "data": "data",
+    "method": "method",
+    "error": "label error",
+    "f1": "span F1",
+    "seconds": "fit s",
+    "iterations": "iterations",
+}
+WINDOW = range(-2, 3)
+
+
+def letters(folder, split):
+    """Return training and test words of the OCR data as lists of arrays."""
+    with np.load(folder / "letters.npz") as file:
+        pixels = np.unpackbits(file["pixels"], axis=1)[:, :128].astype(float)
+        labels, lengths, folds = (file[k] for k in ("labels", "lengths", "folds"))
+    ends = np.cumsum(lengths)[:-1]
+    X, y = np.split(pixels, ends), np.split(labels.astype(str), ends)
+    is_train = folds == 1 if split == "small" else folds != 0
+    parts = []
+    for mask in (is_train, ~is_train):
+        rows = np.flatnonzero(mask)
+        parts.append(([X[i] for i in rows], [y[i].tolist() for i in rows]))
+    return parts
+
+
+def read_columns(text, columns):
+    """Return sentences of a file with one token a line: features, and labels."""
+    X, y = [[]], [[]]
+    for line in text.splitlines():
+        parts = line.split("\t") if "\t" in line else line.split()
+        if len(parts) < 3:
+            if X[-1] and not line.startswith("#"):
+                X.append([])
+                y.append([])
+            continue
+        if not line.startswith("#") and "-" not in parts[0] + "x" * (columns[0] == 0):
+            X[-1].append({"word": parts[columns[0]], "tag": parts[columns[1]]})
+            y[-1].append(parts[columns[2]])
+    return [x for x in X if x], [labels for labels in y if labels]
+
+
+def chunks(folder):
+    """Return the sentences of CoNLL-2000, with the features of words, tags and conjunctions."""
+    with zipfile.ZipFile(folder / "conll2000.zip") as archive:
+        names = {Path(name).name: name for name in archive.namelist()}
+        texts = [archive.read(names[name]).decode() for name in ("train.txt", "test.txt")]
+    parts = [read_columns(text, (0, 1, 2)) for text in texts]
+    tags = [[("tag", i), ("tag", i + 1)] for i in range(-2, 2)]
+    tags += [[("tag", i), ("tag", i + 1), ("tag", i + 2)] for i in range(-2, 1)]
+    words = [[("word", i), ("word", i + 1)] for i in (-1, 0)]
+    vectorizer = SequenceVectorizer({"word": WINDOW, "tag": WINDOW}, conjunctions=words + tags)
+    return vectorize(vectorizer, parts)
+
+
+def speech(folder):
+    """Return the sentences of UD ParTUT: words, suffixes and shapes, and parts of speech."""
+    parts = []
+    for name in ("train", "test"):
+        with gzip.open(folder / f"en_partut-ud-{name}.conllu.gz", "rt", encoding="utf-8") as file:
+            X, y = read_columns(file.read(), (1, 1, 3))
+        parts.append(([[describe(token["word"]) for token in x] for x in X], y))
+    keys = dict.fromkeys(parts[0][0][0][0], (0,))
+    return vectorize(SequenceVectorizer(keys | {"word": (-1, 0, 1)}), parts)
+
+
+def describe(word):
+    """Return features of a word."""
+    out = {"word": word.lower(), "title": word.istitle(), "upper": word.isupper()}
+    out |= {"digit": any(c.isdigit() for c in word)}
+    return out | {f"suffix {n}": word[-n:].lower() for n in (1, 2, 3)}
+
+
+def vectorize(vectorizer, parts):
+    """Return the features of training and test sequences as CSR matrices."""
+    (X, y), (X_test, y_test) = parts
+    return (vectorizer.fit_transform(X), y), (vectorizer.transform(X_test), y_test)
+
+
+def fit_skmrf(train, test, c2):
+    """Fit a CRF of skmrf; return its predictions, seconds and number of iterations."""
+    CRF(alpha=1.0, max_iter=2).fit(train[0][:20], train[1][:20]).predict(test[0][:5])
+    start = time.process_time()
+    model = CRF(alpha=2.0 * c2 / len(train[0])).fit(*train)
+    seconds = time.process_time() - start
+    return model.predict(test[0]), seconds, model.n_iter_
+
+
+def to_items(x):
+    """Return the features of a sequence as dicts, in the format of python-crfsuite."""
+    if isinstance(x, np.ndarray):
+        rows = [{str(j): v for j, v in enumerate(row) if v} for row in x.tolist()]
+    else:
+        rows = []
+        for a, b in zip(x.indptr[:-1], x.indptr[1:], strict=True):
+            names = map(str, x.indices[a:b].tolist())
+            rows.append(dict(zip(names, x.data[a:b].tolist(), strict=True)))
+    return [row | {"bias": 1.0} for row in rows]
+
+
+def fit_crfsuite(train, test, c2):
+    """Fit python-crfsuite; return its predictions, seconds and number of iterations."""
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for x, y in zip(*train, strict=True):
+        trainer.append(pycrfsuite.ItemSequence(to_items(x)), y)
+    trainer.set_params({"c1": 0.0, "c2": c2, "max_iterations": 1000})
+    tagger = pycrfsuite.Tagger()
+    with tempfile.TemporaryDirectory() as folder:
+        place = str(Path(folder) / "model.crfsuite")
+        start = time.process_time()
+        trainer.train(place)
+        seconds = time.process_time() - start
+        tagger.open(place)
+        predicted = [tagger.tag(pycrfsuite.ItemSequence(to_items(x))) for x in test[0]]
+    return predicted, seconds, trainer.logparser.last_iteration["num"]
+
+
+METHODS = {"skmrf": fit_skmrf, "python-crfsuite": fit_crfsuite}
+TASKS = {
+    "OCR small": lambda folder: letters(folder, "small"),
+    "OCR large": lambda folder: letters(folder, "large"),
+    "CoNLL-2000": chunks,
+    "UD ParTUT": speech,
+}
+
+
+def judge(task, method, train, test, c2):
+    """Fit a method and return a row of the table."""
+    predicted, seconds, n_iter = METHODS[method](train, test, c2)
+    scores = sequence_scores(test[1], predicted)
+    row = {"data": task, "method": method, "error": 1.0 - scores["label_accuracy"]}
+    f1 = scores.get("span_f1") if task == "CoNLL-2000" else None
+    return row | {"f1": f1, "seconds": seconds, "iterations": n_iter}
+
+
+def main(argv=None):
+    parser = options(__doc__, data=True)
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--c2", type=float, default=1.0, help="penalty c2 times sum of squares")
+    args = parser.parse_args(argv)
+    folder, rows = Path(args.data_home or "") / "sequences", []
+    for task in args.tasks:
+        train, test = TASKS[task](folder)
+        if args.fast:
+            train, test = ((X[:100], y[:100]) for X, y in (train, test))
+        for method in args.methods:
+            rows.append(judge(task, method, train, test, args.c2))
+            print(rows[-1], flush=True)
+    write_tables(args.results / "crf.md", {"crf": markdown(rows, COLUMNS)})
+    save(args, "crf", rows, COLUMNS, [__doc__.partition("\n\n")[2].strip()])
+
+
+if __name__ == "__main__":
+    main()
