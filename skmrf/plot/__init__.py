@@ -11,7 +11,7 @@ from .coupling_graph import CouplingGraphDisplay
 from .filters import FiltersDisplay
 from .history import HistoryDisplay
 from .log_partition import LogPartitionDisplay
-from .moments import MomentsDisplay
+from .moments import MomentsDisplay, SyntheticRowsDisplay
 from .regularization_path import RegularizationPathDisplay
 from .structure_path import StructurePathDisplay
 
@@ -24,4 +24,5 @@ __all__ = [
     "MomentsDisplay",
     "RegularizationPathDisplay",
     "StructurePathDisplay",
+    "SyntheticRowsDisplay",
 ]
