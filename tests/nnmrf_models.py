@@ -23,7 +23,7 @@ KINDS = np.array(["fern", "moss", "tree"], dtype=object)
 
 
 def small(*args, **parameters):
-    return NNMRFDensity(*args, **SMALL | parameters)
+    return NNMRFDensity(*args, **{"potentials": "network"} | SMALL | parameters)
 
 
 def classes(*args, **parameters):
