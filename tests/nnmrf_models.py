@@ -11,7 +11,6 @@ from skmrf.energies.neural_labels import NeuralLabels
 from skmrf.learners import Grid
 
 SMALL = {
-    "potentials": "network",
     "node_layers": (3,),
     "edge_layers": (3,),
     "max_iter": 3,
