@@ -9,7 +9,6 @@ from skmrf import NNMRFBayesClassifier, NNMRFDensity
 from skmrf.learners import Grid
 
 SMALL = {
-    "potentials": "network",
     "node_layers": (3,),
     "edge_layers": (3,),
     "max_iter": 3,
@@ -21,7 +20,7 @@ KINDS = np.array(["fern", "moss", "tree"], dtype=object)
 
 
 def small(*args, **parameters):
-    return NNMRFDensity(*args, **SMALL | parameters)
+    return NNMRFDensity(*args, **{"potentials": "network"} | SMALL | parameters)
 
 
 def classes(*args, **parameters):

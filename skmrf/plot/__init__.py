@@ -11,7 +11,7 @@ from .coupling_graph import CouplingGraphDisplay
 from .filters import FiltersDisplay
 from .history import HistoryDisplay
 from .log_partition import LogPartitionDisplay
-from .moments import MomentsDisplay
+from .moments import MomentsDisplay, SyntheticRowsDisplay
 from .paths import RegularizationPathDisplay, StructurePathDisplay
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "MomentsDisplay",
     "RegularizationPathDisplay",
     "StructurePathDisplay",
+    "SyntheticRowsDisplay",
 ]

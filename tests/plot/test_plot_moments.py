@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from zoo import ZOO, enumerate_states
 
-from skmrf import RBM, DiscreteMRF, MRFStructureLearner
+from skmrf import RBM, DiscreteMRF, MRFStructureLearner, NNMRFDensity
 from skmrf.energies import FactorGraph
-from skmrf.plot import HistoryDisplay, MomentsDisplay, StructurePathDisplay
+from skmrf.plot import HistoryDisplay, MomentsDisplay, StructurePathDisplay, SyntheticRowsDisplay
 from skmrf.structure import Penalized
 
 pytestmark = [
@@ -345,3 +345,26 @@ def test_path_without_records():
     learner = MRFStructureLearner("exact").fit(spins()[:, :1])
     with pytest.raises(ValueError, match="path_ has no record"):
         StructurePathDisplay.from_estimator(learner)
+
+
+# Synthetic rows ----------------------------------------------------------------------------
+
+
+def test_synthetic_rows():
+    """Panels have both tables, and correlations are rank correlations of observed entries."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    X = pd.DataFrame({"x": x, "y": np.exp(x), "kind": pd.Categorical(np.where(x > 0, "a", "b"))})
+    X.loc[3, "y"] = np.nan
+    model = NNMRFDensity(n_components=2, random_state=0).fit(X)
+    display = SyntheticRowsDisplay.from_estimator(model, X, random_state=0)
+    assert display.axes_.shape == (3, 3)
+    assert len(display.axes_[1, 0].lines) == 2
+    assert display.correlations_[0, 0, 1] > 0.98
+    assert (
+        display.axes_[0, 1].texts[0].get_text().startswith(f"{display.correlations_[0, 0, 1]:.2f}")
+    )
+    assert_allclose(display.axes_[1, 0].lines[0].get_xdata(), x)
+    chosen = SyntheticRowsDisplay.from_estimator(model, X, columns=["kind", "x"], random_state=0)
+    assert chosen.names == ["kind", "x"]
+    plt.close("all")
