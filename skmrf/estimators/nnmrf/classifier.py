@@ -400,7 +400,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         ndarray of shape (n_samples,)
             Predicted class labels.
         """
-        return self.classes_[np.argmax(self.predict_log_proba(X), axis=1)]
+        best = np.argmax(self.predict_log_proba(X), axis=1)
+        return self.classes_[best]
 
     def __sklearn_tags__(self):
         """Return the scikit-learn tags of the estimator."""
