@@ -1,7 +1,7 @@
 """Learners: training algorithms, which estimate the gradient of the log-likelihood."""
 
-from .._utils.history import Latest
 from .._utils.phases import CliqueMoments, States, UnitMoments
+from .._utils.results import Latest
 from .._utils.rows import Batch
 from .base import DataPhase, Learner
 from .beliefs import BeliefLearner

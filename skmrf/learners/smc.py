@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from .._utils.history import Latest
 from .._utils.log_weights import effective_sample_size
 from .._utils.parameters import check_choice, check_counts, check_number
+from .._utils.results import Latest
 from .._utils.rows import find_unique_rows
 from ..samplers.smc import run_smc_from_reference
 from .base import REFERENCES

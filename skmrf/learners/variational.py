@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._utils.history import Latest
 from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
+from .._utils.results import Latest
 from ..samplers.metropolis import Metropolis
 from ..variational.free_energy import FIRST_STEP, QuadratureSettings, infer
 from ..variational.mixtures import Mixture, average_mixtures

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._kernels.ascent import update_running_mean
-from .._utils.history import Latest
 from .._utils.interrupts import InterruptLater
+from .._utils.results import Latest
 from .._utils.rows import Batch
 from .._utils.warn import warn_caller
 from ..samplers.smc import resample

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.history import History
 from .._utils.parameters import identity_of
+from .._utils.results import History
 from ..learners.registry import check_learner
 
 

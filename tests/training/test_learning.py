@@ -22,9 +22,9 @@ from skmrf import (
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
-from skmrf._utils.history import History
 from skmrf._utils.log_weights import effective_sample_size
 from skmrf._utils.phases import CliqueMoments
+from skmrf._utils.results import History
 from skmrf._utils.rows import Batch
 from skmrf.estimators._rows import hold_out, weighted_rows
 from skmrf.estimators._training import TrainingParameters

@@ -1,13 +1,10 @@
 """Discriminative Markov random field: a classifier of mixed tables with missing values."""
 
-from typing import NamedTuple
-
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from ..._data.classes import check_target
 from ..._data.frames import column_names, read_columns
@@ -15,36 +12,19 @@ from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_choice, check_generator, check_number
 from ...training.part_reports import PartReports
 from .._base import LearnedEstimator, unchanged_on_error
-from .label_features import RadialFeatures, learn_features
+from .label_features import learn_features
 from .label_members import (
     ALPHAS,
     LabelRows,
     assign_folds,
-    learn_convex,
     learn_exponents,
     log_softmax,
 )
-from .label_networks import NetworkSettings, learn_networks
+from .label_networks import NETWORKS, Kind, NetworkSettings, learn_member
 
 POTENTIALS = "linear", "spline", "radial", "relu", "selu", "tanh"
-NETWORKS = "relu", "selu", "tanh"
 N_FOLDS, N_FOLDS_LARGE, LARGE = 5, 3, 5000  # with cv="auto"
 MIN_ROWS_PER_KNOT = 5
-
-
-class Kind(NamedTuple):
-    """Kind of a member: name of its potentials, and width of radial functions.
-
-    Attributes
-    ----------
-    potential : str
-        One of "linear", "spline", "radial", "relu", "selu" and "tanh".
-    width : float or None
-        Width of the radial functions. Other potentials have None.
-    """
-
-    potential: str
-    width: float | None = None
 
 
 class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
@@ -416,38 +396,3 @@ def check_not_empty(name, values):
     if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
         raise ValueError(f"{name} must be a sequence with at least one entry; got {values!r}.")
     return list(values)
-
-
-def learn_member(kind, F, rows, given, settings, seed):
-    """Learn a member.
-
-    Parameters
-    ----------
-    kind : Kind
-        Kind of potentials.
-    F : ndarray of shape (n_rows, n_features)
-        Linear or spline features.
-    rows : LabelRows
-        Labels, weights and folds.
-    given : ndarray or None
-        Centres of radial functions, or for networks the rows on which members are compared.
-    settings : NetworkSettings, or tuple
-        Settings of networks, or strengths of the penalty and number of iterations.
-    seed : int or None
-        Seed of networks.
-
-    Returns
-    -------
-    mapping : RadialFeatures or None
-        Features of radial functions.
-    member : ConvexMember or NetworkMember
-        Learned member. ``held_out`` has the rows on which members are compared.
-    """
-    with threadpool_limits(1, user_api="blas"):  # threads slow down small matrix products
-        if kind.potential in NETWORKS:
-            member = learn_networks(F, rows, settings, seed)
-            member.held_out = member.held_out[given]
-            return None, member
-        mapping = None if given is None else RadialFeatures(given, kind.width)
-        F = F if mapping is None else mapping.transform(F)
-        return mapping, learn_convex(F, rows, *settings)

@@ -1,16 +1,35 @@
-"""Networks of the labels: one for each fold, trained together by Adam."""
+"""Members of a discriminative classifier: their kinds, and networks trained by Adam."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from .label_members import log_softmax
+from .label_features import RadialFeatures
+from .label_members import learn_convex, log_softmax
 
 SELU_SCALE, SELU_SHIFT = 1.0507009873554805, 1.7580993408473766
 FIRST_DECAY, SECOND_DECAY = 0.9, 0.999  # of the moments of Adam
 RATE_FACTOR, N_RATES = 0.25, 2  # the learning rate falls once
 MAX_LOSS_RATIO = 1.3  # a larger held-out loss, relative to the best, is divergence
 BLOCK_SIZE = 4096  # rows that are predicted together, to bound memory
+NETWORKS = "relu", "selu", "tanh"
+
+
+class Kind(NamedTuple):
+    """Kind of a member: name of its potentials, and width of radial functions.
+
+    Attributes
+    ----------
+    potential : str
+        One of "linear", "spline", "radial", "relu", "selu" and "tanh".
+    width : float or None
+        Width of the radial functions. Other potentials have None.
+    """
+
+    potential: str
+    width: float | None = None
 
 
 def activate(z, activation):
@@ -235,3 +254,38 @@ def train_epoch(networks, adam, data, batch_size, rng):
         batch = order[b::n_batches]
         share = weights[:, batch] / len(batch)
         adam.step(networks.theta, networks.gradient(F[batch], targets[batch], share))
+
+
+def learn_member(kind, F, rows, given, settings, seed):
+    """Learn a member.
+
+    Parameters
+    ----------
+    kind : Kind
+        Kind of potentials.
+    F : ndarray of shape (n_rows, n_features)
+        Linear or spline features.
+    rows : LabelRows
+        Labels, weights and folds.
+    given : ndarray or None
+        Centres of radial functions, or for networks the rows on which members are compared.
+    settings : NetworkSettings, or tuple
+        Settings of networks, or strengths of the penalty and number of iterations.
+    seed : int or None
+        Seed of networks.
+
+    Returns
+    -------
+    mapping : RadialFeatures or None
+        Features of radial functions.
+    member : ConvexMember or NetworkMember
+        Learned member. ``held_out`` has the rows on which members are compared.
+    """
+    with threadpool_limits(1, user_api="blas"):  # threads slow down small matrix products
+        if kind.potential in NETWORKS:
+            member = learn_networks(F, rows, settings, seed)
+            member.held_out = member.held_out[given]
+            return None, member
+        mapping = None if given is None else RadialFeatures(given, kind.width)
+        F = F if mapping is None else mapping.transform(F)
+        return mapping, learn_convex(F, rows, *settings)
