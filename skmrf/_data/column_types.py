@@ -157,7 +157,8 @@ def _find_numeric_type(x, limit):
 
 def _count_near(x, bound):
     """Return the number of distinct values near a bound."""
-    return len(np.unique(x[np.abs(x - bound) < NEAR_BOUND * np.ptp(x)]))
+    half = 0.5 * x  # so that differences do not overflow
+    return len(np.unique(x[np.abs(half - 0.5 * bound) < NEAR_BOUND * np.ptp(half)]))
 
 
 def declared_categories(X, categorical):

@@ -70,7 +70,10 @@ BAD_PARAMETERS = [
     ({"optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic objective'),
     ({"learning_rate": "fast"}, "learning_rate must be one of .*; got 'fast'"),
     ({"learning_rate": 0}, "learning_rate must be a number > 0; got 0"),
-    ({"penalty": "lasso"}, r"penalty must be one of \['group-l1', 'l1', 'l2'\]; got 'lasso'"),
+    (
+        {"penalty": "lasso"},
+        r"penalty must be one of \['elasticnet', 'group-l1', 'l1', 'l2'\]; got 'lasso'",
+    ),
     ({"alpha": -1}, "alpha must be a number >= 0; got -1"),
     ({"alpha": np.nan}, "alpha must be a finite number; got nan"),
     ({"batch_size": 0}, "batch_size must be an integer >= 1; got 0"),

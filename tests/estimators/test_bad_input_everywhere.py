@@ -34,7 +34,7 @@ ESTIMATORS = {  # estimator, rows, targets
     "crbm": (CRBMStructuredPredictor(3, **FEW), NUMBERS, BITS[:, :2]),
     "structure": (MRFStructureLearner("exact", random_state=0), BITS, None),
     "density": (NNMRFDensity(potentials="network", **SMALL), NUMBERS, None),
-    "classifier": (NNMRFClassifier(max_iter=3), NUMBERS, BITS[:, 0]),
+    "classifier": (NNMRFClassifier(max_iter=3, random_state=0), NUMBERS, BITS[:, 0]),
     "classes": (NNMRFBayesClassifier(**SMALL), NUMBERS, BITS[:, 0]),
 }
 
@@ -65,6 +65,7 @@ def memory_map(X, folder):
     return np.load(path, mmap_mode="r")
 
 
+NEURAL = "density", "classifier", "classes"
 WORKS = None
 FINITE = "holds infinity; (use nan for a missing entry or a|give) finite"
 COMPLETE = (
@@ -100,7 +101,7 @@ def expected_for_text(value):
 
 def expected_for_words(value):
     """Return the expected outcomes for a column of words."""
-    return expected_for_text(value) | {"density": WORKS, "classifier": WORKS}
+    return expected_for_text(value) | dict.fromkeys(NEURAL, WORKS)
 
 
 UNHASHABLE = r"Column 'c1' holds a list; categories must be hashable \(numbers, strings"
@@ -111,7 +112,7 @@ TABLE = {
     "minus infinity": (replace_entry(-np.inf), expect(FINITE)),
     "a column of nan": (
         lambda X: np.where(np.arange(4) == 1, np.nan, X),
-        expect(EMPTY, rbm=COMPLETE, crbm=COMPLETE, boltzmann=WORKS),
+        expect(EMPTY, rbm=COMPLETE, crbm=COMPLETE, boltzmann=WORKS, classifier=WORKS),
     ),
     "real numbers": (
         lambda X: X + 0.1 + 0.5 * RNG.random(X.shape),
@@ -138,7 +139,7 @@ TABLE = {
     ),
     "dates": (
         replace_column(lambda x: pd.Timestamp("2026-01-01") + pd.to_timedelta(np.sign(x), "D")),
-        expected_for_text("'202.*'") | {"density": DATES, "classifier": DATES},
+        expected_for_text("'202.*'") | dict.fromkeys(NEURAL, DATES),
     ),
     "dates without a frame": (
         lambda X: np.datetime64("2026-01-01") + np.sign(X).astype(int),
@@ -146,8 +147,7 @@ TABLE = {
             "Column 0 holds '202.*', which is not a number; (give two states|encode it)",
             discrete=WORKS,
             structure=WORKS,
-            density=DATES,
-            classifier=DATES,
+            **dict.fromkeys(NEURAL, DATES),
         ),
     ),
     "strings in polars": (
@@ -329,6 +329,6 @@ def test_bad_queries_and_queries_before_fit(who):
         ):
             with pytest.raises(ValueError, match=message):
                 ask(rows)
-        if who not in ("crbm", "density", "classifier"):
+        if who not in ("crbm", *NEURAL):
             with pytest.raises(ValueError, match=r"Column 1 (holds|has the category) 7"):
                 ask(replace_entry(7)(X))

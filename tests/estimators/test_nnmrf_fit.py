@@ -282,9 +282,9 @@ def test_clone_and_copy(density, seed):
 # Degenerate tables ------------------------------------------------------------------------
 
 DEGENERATE = {
-    "constant": (lambda X: np.column_stack([X, np.full(len(X), 7.0)]), "Column 2 is constant"),
+    "constant": (lambda X: np.column_stack([X, np.full(len(X), 7.5)]), "Column 2 is constant"),
     "two values": (
-        lambda X: np.column_stack([X, np.resize([3, 8], len(X))]),
+        lambda X: np.column_stack([X, np.resize([3.5, 8.5], len(X))]),
         "Column 2 has only two values.*To avoid this, give it the type",
     ),
     "all equal": (lambda X: np.repeat(X[:1], 30, axis=0), "Columns 0, 1 are constant"),
@@ -336,7 +336,9 @@ def test_degenerate_tables(name, density, seed):
 
 
 def test_warnings_name_degenerate_columns(seed):
-    table = pd.DataFrame(ring(40, seed), columns=["a", "b"]).assign(on=np.resize([0, 1], 40), k=3)
+    table = pd.DataFrame(ring(40, seed), columns=["a", "b"]).assign(
+        on=np.resize([0.5, 1.5], 40), k=3.5
+    )
     with pytest.warns(UserWarning, match="no maximum") as caught:
         small().fit(table)
     messages = [str(w.message) for w in caught if "no maximum" in str(w.message)]

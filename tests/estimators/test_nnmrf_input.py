@@ -34,7 +34,7 @@ BAD_DATA = [
     (with_entry("b", 3, {"x": 1}), TypeError, "Column 'b' holds a dict"),
     (NAMED.assign(b=np.nan), ValueError, "Column 'b' has no observed entry; drop it"),
     (NAMED.assign(b=None), ValueError, "Column 'b' has no observed entry; drop it"),
-    (NAMED.assign(b=1.7e308 * np.resize([1, -1], 30)), ValueError, "Column 'b' holds 1.7e"),
+    (NAMED.assign(b=np.resize([1.7e308, -1.7e308, 0.5], 30)), ValueError, "Column 'b' holds 1.7e"),
     (NAMED.iloc[:0], ValueError, r"Found array with 0 sample\(s\)"),
     (GOOD[:0], ValueError, r"Found array with 0 sample\(s\)"),
     (GOOD[:, :0], ValueError, r"Found array with 0 feature\(s\)"),
