@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skmrf import (
+    CRF,
     RBM,
     TRUSTED_TYPES,
     BoltzmannMachine,
@@ -109,6 +110,7 @@ def cases(seed=0):
             bits[:, 0],
             {"n_units": [4, 8]},
         ),
+        "CRF": Case(CRF(alpha=0.1, **weak), numbers, bits[:, 0], {"alpha": [0.1, 1.0]}),
         "MRFImputer": Case(
             MRFImputer(DiscreteMRF(learner="exact", alpha=0.1), random_state=0),
             np.where((rng.random(bits.shape) < 0.1) & (np.arange(4) > 0), np.nan, bits),
@@ -238,7 +240,7 @@ def as_html(case):
     name = type(case.estimator).__name__
     new, fitted = clone(case.estimator)._repr_html_(), case.fitted()._repr_html_()
     assert name in new
-    assert "learner" in new
+    assert next(iter(case.estimator.get_params(deep=False))) in new
     assert f"skmrf.{name}.html" in new
     assert "<span>Not fitted</span>" in new
     assert "<span>Fitted</span>" in fitted
@@ -320,6 +322,8 @@ EXCEPTIONS = {
     ("MRFStructureLearner", "set_output"): _NO_TRANSFORM,
     ("NNMRFClassifier", "set_output"): _NO_TRANSFORM,
     ("NNMRFClassifier", "partial_fit"): _AT_ONCE,
+    ("CRF", "set_output"): _NO_TRANSFORM,
+    ("CRF", "partial_fit"): "it has no `partial_fit`; continue training with `warm_start=True`",
     ("NNMRFBayesClassifier", "partial_fit"): _SHARED_COVARIANCE,
     ("MRFImputer", "GridSearchCV"): "it has no `score`; search over a pipeline with a classifier",
     ("MRFImputer", "sample_weight"): _OF_ITS_MODEL,
