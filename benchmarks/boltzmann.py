@@ -261,14 +261,14 @@ def paper_table(lines):
     for scheme, printed in PAPER.items():
         first = {"rate": scheme, "what": "paper"}
         ours = {"rate": "", "what": "here"}
-        gaps = {"rate": "", "what": "minus exact"}
+        differences = {"rate": "", "what": "minus exact"}
         for name, value in zip(TABLE, printed, strict=True):
             line = found[scheme, name]
             first[name] = f"{value:.3f}"
             ours[name] = f"{line['log_likelihood']:.3f}"
-            gaps[name] = _plus_minus(line)
+            differences[name] = _plus_minus(line)
         ours["exact"] = f"{found[scheme, 'exact']['log_likelihood']:.3f}"
-        table += [first, ours, gaps]
+        table += [first, ours, differences]
     return markdown(table, {k: k for k in ("rate", "what", *TABLE, "exact")} | {"what": ""})
 
 

@@ -6,7 +6,7 @@ This table of used cars has two categorical columns (fuel and gearbox) and four 
 :class:`~skmrf.NNMRFDensity` learns their joint distribution. It then draws synthetic rows, imputes
 missing values many times, and detects outliers: rows in which every value is common but the
 combination is not. The cars are simulated, so we can compare every result with the true
-distribution. The example takes about twenty seconds.
+distribution. The example takes about half a minute.
 """
 
 # %%
@@ -76,10 +76,12 @@ print(train.head(3).round(1).to_string())
 # Training
 # --------
 # Columns of the categorical type of pandas are categorical, all others are continuous. With
-# ``density="mrf"``, scores and samples come from the model itself, and log Z is estimated by
-# annealed importance sampling. The default, ``density="mixture"``, uses the mixture distribution
-# that is learned with the model. The mixture is faster, but less accurate if it has too few
-# components for the kinds of cars. The baseline is a model of independent columns.
+# ``potentials="network"``, the potentials of pairs of columns are small neural networks. The
+# default, ``potentials="gaussian"``, learns in a few seconds. With ``density="mrf"``, scores and
+# samples come from the model itself, and log Z is estimated by annealed importance sampling. The
+# default, ``density="mixture"``, uses the mixture distribution that is learned with the model. The
+# mixture is faster, but less accurate if it has too few components for the kinds of cars. The
+# baseline is a model of independent columns.
 
 model = NNMRFDensity(potentials="network", density="mrf", random_state=0).fit(
     take_logarithms(train)

@@ -108,13 +108,19 @@ def tree_sums(
 
 
 @kernel
+def _copy_possible(start, end, nodes, labels, base, values):
+    """Set ``values`` to the log-potentials of nodes, and to -inf for impossible labels."""
+    for i in range(start, end):
+        for b in range(nodes.shape[1]):
+            is_possible = labels[i] < 0 or b % base == labels[i]
+            values[i, b] = nodes[i, b] if is_possible else -np.inf
+
+
+@kernel
 def _log_weights(start, end, order, parent, kind, nodes, labels, base, tables, values, messages):
     """Set ``values`` to the log sum over the subtree of each node and label; return log Z."""
     n = nodes.shape[1]
-    for i in range(start, end):
-        for b in range(n):
-            is_possible = labels[i] < 0 or b % base == labels[i]
-            values[i, b] = nodes[i, b] if is_possible else -np.inf
+    _copy_possible(start, end, nodes, labels, base, values)
     for k in range(end - 1, start, -1):
         i = order[k]
         p, c = parent[i], kind[i]
@@ -233,10 +239,7 @@ def tree_maxima(
     n = nodes.shape[1]
     for e in range(first, last):
         start, end = ptr[e], ptr[e + 1]
-        for i in range(start, end):
-            for b in range(n):
-                is_possible = labels[i] < 0 or b % base == labels[i]
-                values[i, b] = nodes[i, b] if is_possible else -np.inf
+        _copy_possible(start, end, nodes, labels, base, values)
         for k in range(end - 1, start, -1):
             i = order[k]
             p, c = parent[i], kind[i]

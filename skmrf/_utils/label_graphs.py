@@ -102,7 +102,7 @@ class LabelGraphs:
 
     @property
     def is_labelled(self):
-        """Whether no label is missing."""
+        """True if all labels are known."""
         return bool((self.labels != MISSING).all())
 
     def with_labels(self, labels):

@@ -137,7 +137,7 @@ class CRFEnergy(LabelGraphEnergy):
 
     @property
     def is_second_order(self):
-        """Whether three successive labels interact."""
+        """True if three successive labels interact."""
         return "triples" in self.theta
 
     def with_theta(self, theta):

@@ -83,7 +83,7 @@ class Plan(NamedTuple):
 
     @property
     def is_final(self):
-        """Whether the model of the plan is kept, without further training."""
+        """True if the model of the plan is kept, without further training."""
         return self.alpha == np.inf or self.interrupted
 
 

@@ -157,7 +157,7 @@ class TrainingParameters:
 
     @property
     def has_default_steps(self):
-        """Whether the steps of PCD can be preconditioned: nothing about them was chosen."""
+        """True if optimizer, learning rate and penalty have their default values."""
         is_auto = isinstance(self.optimizer, str) and self.optimizer == "auto"
         is_adaptive = isinstance(self.learning_rate, str) and self.learning_rate == "adaptive"
         return is_auto and is_adaptive and self.penalty == "l2"

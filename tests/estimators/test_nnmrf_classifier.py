@@ -6,6 +6,7 @@ import pytest
 from joblib import parallel_config
 from nnmrf_models import rings
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
@@ -23,7 +24,6 @@ from skmrf.estimators.nnmrf.label_members import (
     fit_softmax,
     learn_convex,
     learn_exponents,
-    log_softmax,
     softmax_objective,
 )
 from skmrf.estimators.nnmrf.label_networks import Networks, NetworkSettings, learn_networks
@@ -132,7 +132,7 @@ def test_softmax_equals_logistic_regression(seed):
     labels = rows.targets.argmax(axis=1)
     peer = LogisticRegression(C=0.5, tol=1e-8).fit(F, labels, sample_weight=rows.weights)
     coef = fit_softmax(F, rows, 2.0)
-    found = np.exp(log_softmax(F @ coef[:-1] + coef[-1]))
+    found = np.exp(log_softmax(F @ coef[:-1] + coef[-1], axis=-1))
     assert_allclose(found, peer.predict_proba(F), atol=5e-3)
     control = fit_softmax(F, rows, 20.0)
     assert np.abs(F @ (coef - control)[:-1]).max() > 0.1
@@ -206,10 +206,10 @@ def test_held_out_predictions_do_not_use_their_rows(seed):
 def test_exponents(seed):
     """The exponents prefer the informative member and correct its temperature."""
     rng = np.random.default_rng(seed)
-    truth = log_softmax(2.0 * rng.normal(size=(3000, 3)))
+    truth = log_softmax(2.0 * rng.normal(size=(3000, 3)), axis=-1)
     labels = np.argmax(truth + rng.gumbel(size=truth.shape), axis=1)
     rows = LabelRows(np.eye(3)[labels], np.ones(3000), np.zeros(3000, int))
-    noise = log_softmax(rng.normal(size=truth.shape))
+    noise = log_softmax(rng.normal(size=truth.shape), axis=-1)
     found = learn_exponents(np.stack([0.5 * truth, noise]), rows, 0.1)
     assert found[0] == pytest.approx(2.0, abs=0.3)
     assert 0 <= found[1] < 0.15

@@ -1,6 +1,7 @@
 """Discriminative Markov random field: a classifier of mixed tables with missing values."""
 
 import numpy as np
+from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils import compute_sample_weight
@@ -18,7 +19,6 @@ from .label_members import (
     LabelRows,
     assign_folds,
     learn_exponents,
-    log_softmax,
 )
 from .label_networks import NETWORKS, Kind, NetworkSettings, learn_member
 
@@ -338,7 +338,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
             Log-probabilities in nats. Classes are in the order of ``classes_``.
         """
         logs = self._member_log_proba(X)
-        return log_softmax(np.tensordot(self.exponents_, logs, 1))
+        return log_softmax(np.tensordot(self.exponents_, logs, 1), axis=-1)
 
     def _member_log_proba(self, X):
         """Return the log-probabilities of each member, shape (n_members, n_rows, n_classes)."""

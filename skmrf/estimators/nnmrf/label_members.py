@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import log_softmax
 
 ALPHAS = 100.0, 20.0, 5.0, 1.0, 0.2, 0.05, 0.01
 LARGE_INCREASE = 1.01  # of the held-out loss, which ends the path of penalties at once
@@ -46,12 +47,6 @@ class LabelRows(NamedTuple):
         return LabelRows(self.targets[rows], self.weights[rows], self.folds[rows])
 
 
-def log_softmax(scores):
-    """Return normalised log-probabilities over the last axis."""
-    scores = scores - scores.max(axis=-1, keepdims=True)
-    return scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
-
-
 def assign_folds(labels, n_folds, rng):
     """Return the number of the cross-validation fold of each row, stratified by class.
 
@@ -90,7 +85,7 @@ def softmax_objective(flat, F, rows, alpha):
         Gradient, shaped like ``flat``.
     """
     B = flat.reshape(F.shape[1] + 1, -1)
-    logs = log_softmax(F @ B[:-1] + B[-1])
+    logs = log_softmax(F @ B[:-1] + B[-1], axis=-1)
     total = rows.weights.sum()
     residuals = rows.weights[:, None] * (np.exp(logs) - rows.targets)
     gradient = np.vstack([F.T @ residuals + alpha * B[:-1], residuals.sum(axis=0)])
@@ -135,7 +130,7 @@ class ConvexMember:
 
     def log_proba(self, F):
         """Return ``log p(y | x)`` of each row, shape (n_rows, n_classes)."""
-        return log_softmax(F @ self.coef[:-1] + self.coef[-1])
+        return log_softmax(F @ self.coef[:-1] + self.coef[-1], axis=-1)
 
 
 def learn_convex(F, rows, alphas, max_iter):
@@ -168,7 +163,7 @@ def learn_convex(F, rows, alphas, max_iter):
         logs = np.zeros(rows.targets.shape)
         for k, (features, kept, left) in enumerate(parts):
             coefs[k] = fit_softmax(features, kept, alpha, coefs[k], max_iter)
-            logs[left] = log_softmax(F[left] @ coefs[k][:-1] + coefs[k][-1])
+            logs[left] = log_softmax(F[left] @ coefs[k][:-1] + coefs[k][-1], axis=-1)
         losses.append(rows.held_out_loss(logs))
         if losses[-1] == min(losses):
             best = alpha, logs, np.mean(coefs, axis=0)
@@ -207,7 +202,7 @@ def learn_exponents(logs, rows, shrinkage):
     equal = 1 / len(logs)
 
     def objective(exponents):
-        mixed = log_softmax(np.tensordot(exponents, logs, 1))
+        mixed = log_softmax(np.tensordot(exponents, logs, 1), axis=-1)
         residuals = weights[:, None] * (targets - np.exp(mixed))
         slopes = shrinkage * (exponents - equal) - np.tensordot(logs, residuals, 2)
         value = -weights @ (targets * mixed).sum(axis=1)

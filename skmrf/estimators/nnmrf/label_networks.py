@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_softmax
 from threadpoolctl import threadpool_limits
 
+from ...training import Adam
 from .label_features import RadialFeatures
-from .label_members import learn_convex, log_softmax
+from .label_members import learn_convex
 
 SELU_SCALE, SELU_SHIFT = 1.0507009873554805, 1.7580993408473766
-FIRST_DECAY, SECOND_DECAY = 0.9, 0.999  # of the moments of Adam
+ADAM = Adam()
 RATE_FACTOR, N_RATES = 0.25, 2  # the learning rate falls once
 MAX_LOSS_RATIO = 1.3  # a larger held-out loss, relative to the best, is divergence
 BLOCK_SIZE = 4096  # rows that are predicted together, to bound memory
@@ -83,6 +85,11 @@ class Networks:
         ]
         return cls([a.astype(np.float32) for a in theta], activation)
 
+    @property
+    def named_theta(self):
+        """Parameters, keyed by their positions in ``theta``."""
+        return dict(enumerate(self.theta))
+
     def log_proba(self, F, network=slice(None)):
         """Return ``log p(y | x)`` of each row under some networks.
 
@@ -90,7 +97,7 @@ class Networks:
         is an int.
         """
         W, b, V, c = (a[network] for a in self.theta)
-        return log_softmax(activate(F @ W + b, self.activation) @ V + c)
+        return log_softmax(activate(F @ W + b, self.activation) @ V + c, axis=-1)
 
     def gradient(self, F, targets, weights):
         """Return the gradient of the weighted log loss of each network.
@@ -127,28 +134,6 @@ class Networks:
         ]
 
 
-class Adam:
-    """Adam with weight decay that is decoupled from the gradient, and not applied to biases."""
-
-    def __init__(self, theta, rate, decay):
-        self.rate, self.decay, self.n_steps = rate, decay, 0
-        self.first, self.second = ([np.zeros_like(a) for a in theta] for _ in range(2))
-
-    def step(self, theta, gradient):
-        """Update the parameters in place."""
-        self.n_steps += 1
-        rate = self.rate * np.sqrt(1 - SECOND_DECAY**self.n_steps)
-        rate = np.float32(rate / (1 - FIRST_DECAY**self.n_steps))
-        for k, (a, g, m, v) in enumerate(
-            zip(theta, gradient, self.first, self.second, strict=True)
-        ):
-            m += (1 - FIRST_DECAY) * (g - m)
-            v += (1 - SECOND_DECAY) * (g * g - v)
-            if k % 2 == 0:
-                a *= 1 - self.rate * self.decay
-            a -= rate * m / (np.sqrt(v) + 1e-8)
-
-
 @dataclass(frozen=True)
 class NetworkSettings:
     """Settings of the training of networks; see the parameters of the classifier."""
@@ -183,7 +168,7 @@ class NetworkMember:
         F = F.astype(np.float32)
         blocks = [F[s : s + BLOCK_SIZE] for s in range(0, len(F), BLOCK_SIZE)] or [F]
         means = [self.networks.log_proba(block).mean(axis=0) for block in blocks]
-        return log_softmax(np.concatenate(means).astype(float))
+        return log_softmax(np.concatenate(means).astype(float), axis=-1)
 
 
 def held_out_logs(networks, F, rows):
@@ -225,10 +210,10 @@ def learn_networks(F, rows, settings, seed):
     weights = (weights * n / total).astype(np.float32)
     data = F, rows.targets.astype(np.float32), weights
     decay = min(settings.weight_decay / total, 1.0)
-    adam = Adam(networks.theta, settings.learning_rate, decay)
+    rate, state = settings.learning_rate, ADAM.init(networks.named_theta)
     best, n_rates, since = (np.inf, None, None), 1, 0
     for n_epochs in range(1, settings.max_iter + 1):  # noqa: B007
-        train_epoch(networks, adam, data, settings.batch_size, rng)
+        state = train_epoch(networks, state, data, settings.batch_size, rate, decay, rng)
         logs = held_out_logs(networks, F, rows)
         loss = rows.held_out_loss(logs)
         since += 1
@@ -239,21 +224,30 @@ def learn_networks(F, rows, settings, seed):
                 break
             n_rates, since = n_rates + 1, 0
             networks.theta = [a.copy() for a in best[1]]
-            adam = Adam(networks.theta, RATE_FACTOR * adam.rate, decay)
+            rate, state = RATE_FACTOR * rate, ADAM.init(networks.named_theta)
     theta = networks.theta if best[1] is None else best[1]
     logs = held_out_logs(networks, F, rows) if best[2] is None else best[2]
     return NetworkMember(Networks(theta, settings.activation), logs, n_epochs)
 
 
-def train_epoch(networks, adam, data, batch_size, rng):
-    """Update the networks with each minibatch of an epoch."""
+def train_epoch(networks, state, data, batch_size, rate, decay, rng):
+    """Update the networks with each minibatch of an epoch, and return the new state of Adam.
+
+    Weight decay is decoupled from the gradient, and not applied to biases.
+    """
     F, targets, weights = data
     order = rng.permutation(len(F))
     n_batches = -(-len(F) // batch_size)
     for b in range(n_batches):
         batch = order[b::n_batches]
         share = weights[:, batch] / len(batch)
-        adam.step(networks.theta, networks.gradient(F[batch], targets[batch], share))
+        gradient = dict(enumerate(networks.gradient(F[batch], targets[batch], share)))
+        for weight in networks.theta[::2]:
+            weight *= 1 - rate * decay
+        # The optimizer ascends, so the rate is negative.
+        theta, _, state = ADAM.step(networks.named_theta, gradient, -rate, state)
+        networks.theta = list(theta.values())
+    return state
 
 
 def learn_member(kind, F, rows, given, settings, seed):
