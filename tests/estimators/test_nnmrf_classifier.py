@@ -26,7 +26,13 @@ from skmrf.estimators.nnmrf.label_members import (
     learn_exponents,
     softmax_objective,
 )
-from skmrf.estimators.nnmrf.label_networks import Networks, NetworkSettings, learn_networks
+from skmrf.estimators.nnmrf.label_networks import (
+    ADAM,
+    Networks,
+    NetworkSettings,
+    learn_networks,
+    train_epoch,
+)
 
 CONVEX = {"potentials": ("linear", "spline"), "max_iter": 50, "random_state": 0}
 
@@ -125,6 +131,18 @@ def test_softmax_gradient_by_differences(seed):
     for k, step in enumerate(1e-6 * np.eye(15)):
         ends = [softmax_objective(flat + s * step, F, rows, 0.7)[0] for s in (1, -1)]
         assert gradient[k] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-6)
+
+
+def test_weight_decay_leaves_biases_unchanged(seed):
+    """Without row weights the gradient is zero, so that only the decay changes the weights."""
+    rng = np.random.default_rng(seed)
+    networks = Networks.random(3, 4, np.full((2, 3), -1.0), "tanh", rng)
+    before, state = [a.copy() for a in networks.theta], ADAM.init(networks.named_theta)
+    F, targets, weights = rng.normal(size=(30, 3)), np.zeros((30, 3)), np.zeros((2, 30))
+    data = [a.astype(np.float32) for a in (F, targets, weights)]
+    train_epoch(networks, state, data, 10, 0.5, 0.1, rng)  # three minibatches
+    for k, (old, new) in enumerate(zip(before, networks.theta, strict=True)):
+        assert_allclose(new, old * (0.95**3 if k % 2 == 0 else 1.0), rtol=1e-5)
 
 
 def test_softmax_equals_logistic_regression(seed):
