@@ -22,11 +22,13 @@ from nnmrf_models import (
     with_gap,
 )
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
 from skmrf import NNMRFDensity
 from skmrf.metrics import classifier_two_sample_test
+from skmrf.metrics.two_sample import _auc_interval
 from skmrf.variational.expectation_maximization import (
     Prior,
     Rows,
@@ -459,3 +461,13 @@ def test_two_sample_test(seed):
     assert different.lower > 0.6
     with pytest.raises(ValueError, match="X and Y must have the same columns"):
         classifier_two_sample_test(rows, rows.drop(columns="income"))
+
+
+def test_interval_of_the_area_under_the_curve_covers(seed):
+    """Scores of both samples are normal, so that the area is known; 95% of intervals contain it."""
+    rng, n_repeats, area = np.random.default_rng(seed), 400, norm.cdf(1.0 / np.sqrt(2.0))
+    found = [_auc_interval(rng.normal(size=60), rng.normal(1.0, size=40)) for _ in range(n_repeats)]
+    covered = np.mean([result.lower <= area <= result.upper for result in found])
+    assert 0.90 < covered < 0.99
+    errors = [result.std_error for result in found]
+    assert_allclose(np.mean(errors), np.std([result.auc for result in found]), rtol=0.2)
