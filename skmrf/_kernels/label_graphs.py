@@ -141,7 +141,7 @@ def exponentials_of_rows(values, labels, base, out, tops):
 
 
 @kernel
-def climb(start, end, ptr, neighbours, kinds, sides, nodes, tables, states, max_sweeps):
+def maximise_locally(start, end, ptr, neighbours, kinds, sides, nodes, tables, states, max_sweeps):
     """Change single labels of one example while its log-potential increases."""
     n = nodes.shape[1]
     row = np.empty(n)

@@ -99,7 +99,9 @@ def maxima(graphs, potentials):
             model = start, end, first, last, graphs.edges, graphs.edge_types, nodes, tables
             kernels.propagate(*model, MAX_ITER, TOL, 0.0, is_max, messages, beliefs)
             states[start:end] = beliefs[start:end].argmax(axis=1)
-            kernels.climb(start, end, *neighbours, values, potentials.tables, states, MAX_SWEEPS)
+            kernels.maximise_locally(
+                start, end, *neighbours, values, potentials.tables, states, MAX_SWEEPS
+            )
         found = _log_potentials(graphs, values, potentials.tables, states)
         is_better = np.repeat(found > scores, graphs.sizes)
         best[is_better], scores = states[is_better], np.maximum(found, scores)
