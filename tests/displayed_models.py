@@ -1,5 +1,6 @@
 """Data, displays and their arguments, for the tests of displays."""
 
+import numpy as np
 import pandas as pd
 from sklearn.datasets import load_digits
 
@@ -9,6 +10,7 @@ from skmrf.inference import sample
 from skmrf.plot import (
     ChainsDisplay,
     CouplingGraphDisplay,
+    CRFWeightsDisplay,
     FiltersDisplay,
     HistoryDisplay,
     LogPartitionDisplay,
@@ -28,16 +30,23 @@ def spins(n_rows=400):
     return sample(energy, n_rows, random_state=0)
 
 
+def sequences():
+    """Return sequences in which label 1 follows label 0 and 0 follows 1, with two features."""
+    y = [np.arange(start, start + 6) % 2 for start in (0, 1, 1)]
+    return [np.stack([2.0 * v, np.ones(6)], axis=1) for v in y], y
+
+
 def digits():
     return (load_digits().data[:200] > 7.5).astype(int)
 
 
 ROWS = {"discrete": lambda: pd.DataFrame(spins(), columns=NAMES), "boltzmann": spins, "rbm": digits}
 TAKES = {
-    HistoryDisplay: ("discrete", "boltzmann", "rbm", "crbm", "structure", "density"),
+    HistoryDisplay: ("discrete", "boltzmann", "rbm", "crbm", "structure", "density", "crf"),
     MomentsDisplay: ("discrete", "boltzmann", "rbm"),
     CouplingGraphDisplay: ("discrete", "boltzmann", "structure"),
     FiltersDisplay: ("rbm", "crbm"),
+    CRFWeightsDisplay: ("crf",),
     ChainsDisplay: ("discrete", "boltzmann", "rbm"),
     LogPartitionDisplay: ("discrete", "boltzmann", "rbm", "density"),
     RegularizationPathDisplay: ("discrete",),

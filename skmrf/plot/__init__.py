@@ -8,13 +8,14 @@ the first plot is made.
 
 from .chains import ChainsDisplay
 from .coupling_graph import CouplingGraphDisplay
-from .filters import FiltersDisplay
 from .history import HistoryDisplay
 from .log_partition import LogPartitionDisplay
 from .moments import MomentsDisplay, SyntheticRowsDisplay
 from .paths import RegularizationPathDisplay, StructurePathDisplay
+from .weights import CRFWeightsDisplay, FiltersDisplay
 
 __all__ = [
+    "CRFWeightsDisplay",
     "ChainsDisplay",
     "CouplingGraphDisplay",
     "FiltersDisplay",

@@ -5,6 +5,7 @@ import numpy as np
 from .._utils.parameters import check_choice
 from ..estimators.boltzmann_machine import BoltzmannMachine
 from ..estimators.crbm import CRBMStructuredPredictor
+from ..estimators.crf import CRF
 from ..estimators.discrete_mrf import DiscreteMRF
 from ..estimators.nnmrf.density import NNMRFDensity
 from ..estimators.rbm import RBM
@@ -19,6 +20,7 @@ ACCEPTED = (
     CRBMStructuredPredictor,
     NNMRFDensity,
     MRFStructureLearner,
+    CRF,
 )
 LABELS = {  # in the order of the panels
     "validation_score": "validation score (nats)",
@@ -103,8 +105,8 @@ class HistoryDisplay:
 
         Parameters
         ----------
-        estimator : DiscreteMRF, BoltzmannMachine, RBM, CRBMStructuredPredictor, NNMRFDensity or \
-                MRFStructureLearner
+        estimator : DiscreteMRF, BoltzmannMachine, RBM, CRBMStructuredPredictor, NNMRFDensity, \
+                MRFStructureLearner or CRF
             Fitted model.
         names : list of str, optional
             Keys of ``history_`` to plot. By default at most six are plotted: scores and objectives

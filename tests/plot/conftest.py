@@ -4,9 +4,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from displayed_models import NAMES, digits, spins
+from displayed_models import NAMES, digits, sequences, spins
 
 from skmrf import (
+    CRF,
     RBM,
     BoltzmannMachine,
     CRBMStructuredPredictor,
@@ -37,6 +38,7 @@ def models():
         "crbm": CRBMStructuredPredictor(4, "mssvm", alpha=0.01, max_iter=2, random_state=0).fit(
             ink, ink[:, :12].reshape(-1, 3, 4)
         ),
+        "crf": CRF(alpha=0.1, max_iter=20).fit(*sequences()),
         "structure": MRFStructureLearner(
             search=RemovalWhileLearning(0.3, 30), max_iter=60, random_state=0
         ).fit(pd.DataFrame(X, columns=NAMES)),

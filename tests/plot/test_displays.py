@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from skmrf import RBM, CRBMStructuredPredictor, DiscreteMRF, MRFStructureLearner
+from skmrf import CRF, RBM, CRBMStructuredPredictor, DiscreteMRF, MRFStructureLearner
 from skmrf._utils.results import LogPartition
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph
@@ -21,6 +21,7 @@ from skmrf.io import to_networkx
 from skmrf.plot import (
     ChainsDisplay,
     CouplingGraphDisplay,
+    CRFWeightsDisplay,
     FiltersDisplay,
     HistoryDisplay,
     LogPartitionDisplay,
@@ -33,7 +34,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Learning had not converged"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
-N_PANELS = {MomentsDisplay: 2, ChainsDisplay: 2}
+N_PANELS = {MomentsDisplay: 2, ChainsDisplay: 2, CRFWeightsDisplay: 2}
 CASES = [(display, name) for display, names in TAKES.items() for name in names]
 WRONG = [(d, n) for d in TAKES for n in TAKES[HistoryDisplay] if n not in TAKES[d]]
 
@@ -461,3 +462,55 @@ def test_invalid_results(results, models):
         LogPartitionDisplay.from_results(results)
     with pytest.raises(TypeError, match=r"estimators must be a dict from names to .* got list"):
         LogPartitionDisplay.from_estimators([models["rbm"]])
+
+
+# Weights of a CRF --------------------------------------------------------------------------------
+
+
+def test_crf_weights_are_those_of_the_model(models):
+    model = models["crf"]
+    display = CRFWeightsDisplay.from_estimator(model, n_features=3)
+    assert_array_equal(display.transitions, model.transition_)
+    assert_array_equal(display.image_.get_array(), model.transition_)
+    assert display.transitions[0, 1] > display.transitions[0, 0]  # the labels alternate
+    weights = [weight for *_, weight in display.features]
+    assert_allclose(np.abs(weights), np.sort(np.abs(model.coef_), axis=None)[::-1][:3])
+    for feature, label, weight in display.features:
+        assert model.coef_[int(label), int(feature.removeprefix("feature "))] == weight
+    assert_allclose([bar.get_width() for bar in display.bars_], weights)
+    named = CRFWeightsDisplay.from_estimator(model, n_features=1, feature_names=["up", "one"])
+    assert named.features[0][0] == "up"
+
+
+def test_crf_weights_of_dicts_use_the_vocabulary():
+    X = [[{"word": w} for w in words.split()] for words in ("the cat", "the dog", "the fox runs")]
+    y = [["DET", "NOUN"], ["DET", "NOUN"], ["DET", "NOUN", "VERB"]]
+    for feature_labels in ("all", "observed"):  # dense and sparse coefficients
+        model = CRF(alpha=0.01, feature_labels=feature_labels).fit(X, y)
+        display = CRFWeightsDisplay.from_estimator(model, n_features=50)
+        the = [
+            label
+            for name, label, weight in display.features
+            if name == "word[0]=the" and weight > 0
+        ]
+        assert the == ["DET"], feature_labels
+
+
+def test_crf_weights_of_the_edges_of_a_grid():
+    """Rows of equal labels: edges to the right connect equal labels, edges below do not."""
+    labels = np.broadcast_to(np.arange(6)[:, None] % 2, (6, 6))
+    X = [np.random.default_rng(0).normal(size=(6, 6, 1))] * 3
+    model = CRF("grid", "pseudo-likelihood", alpha=0.1).fit(X, [labels] * 3)
+    right, below = (
+        CRFWeightsDisplay.from_estimator(model, edge_feature=k).transitions for k in (0, 1)
+    )
+    assert np.trace(right) > np.trace(right[::-1])
+    assert np.trace(below) < np.trace(below[::-1])
+    with pytest.raises(ValueError, match="edge_feature must be an integer >= 0 and <= 1; got 2"):
+        CRFWeightsDisplay.from_estimator(model, edge_feature=2)
+
+
+def test_crf_weights_with_wrong_number_of_names(models):
+    with pytest.raises(ValueError, match=r"feature_names has 1 names, .* has 2 features"):
+        CRFWeightsDisplay.from_estimator(models["crf"], feature_names=["one"])
+    assert not plt.get_fignums()
