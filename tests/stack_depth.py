@@ -15,6 +15,7 @@ import numpy as np
 
 import skmrf
 from skmrf import (
+    CRF,
     RBM,
     BoltzmannMachine,
     CRBMStructuredPredictor,
@@ -74,6 +75,10 @@ def fits():
         "NNMRFDensity, Gaussian": lambda: NNMRFDensity().fit(numbers),
         "NNMRFBayesClassifier": lambda: NNMRFBayesClassifier(**NETWORKS).fit(numbers, bits[:, 0]),
         "NNMRFClassifier": lambda: NNMRFClassifier(max_iter=2).fit(numbers, bits[:, 0]),
+        "CRF": lambda: CRF().fit([numbers] * 3, [bits[:, 0]] * 3),
+        "CRF of a grid": lambda: CRF("grid", "bp", max_iter=2).fit(
+            [numbers.reshape(5, 4, 2)] * 3, [bits[:, 0].reshape(5, 4)] * 3
+        ),
         "MRFStructureLearner": lambda: MRFStructureLearner(**SMALL).fit(many),
     }
 

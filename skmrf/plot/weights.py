@@ -203,9 +203,9 @@ class CRFWeightsDisplay:
             Fitted model.
         n_features : int, default=15
             Largest number of pairs of a feature and a label to plot.
-        feature_names : sequence of str of length n_features_in_, optional
-            Names of the features. By default the names of the vocabulary or of the columns, or
-            "feature 0", "feature 1" and so on.
+        feature_names : sequence of str, optional
+            Names of all features, in the order of the columns. By default the names of the
+            vocabulary or of the columns, or "feature 0", "feature 1" and so on.
         edge_feature : int, default=0
             Feature of the edges whose transitions are plotted. For ``graph="grid"``, 0 is the edge
             to the right pixel and 1 the edge to the lower pixel.
