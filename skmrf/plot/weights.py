@@ -148,7 +148,8 @@ class CRFWeightsDisplay:
 
     The left panel shows the weight of each pair of neighbouring labels. The right panel shows the
     weights of features with the largest absolute values. Weights of features with different scales
-    are comparable only if the features were scaled before the fit.
+    are comparable only if the features were scaled before the fit. The weights of three successive
+    labels of a second-order chain are not plotted.
 
     Parameters
     ----------
@@ -292,6 +293,8 @@ def _get_feature_names(estimator, names):
         names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         names = [f"feature {j}" for j in range(n_features)]
+    if isinstance(names, str) or not np.iterable(names):
+        raise ValueError(f"feature_names must be a list of names, one per feature; got {names!r}.")
     if len(names) != n_features:
         raise ValueError(
             f"feature_names has {len(names)} names, but the model has {n_features} features."

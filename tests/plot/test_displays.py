@@ -510,7 +510,10 @@ def test_crf_weights_of_the_edges_of_a_grid():
         CRFWeightsDisplay.from_estimator(model, edge_feature=2)
 
 
-def test_crf_weights_with_wrong_number_of_names(models):
+def test_crf_weights_with_wrong_names(models):
     with pytest.raises(ValueError, match=r"feature_names has 1 names, .* has 2 features"):
         CRFWeightsDisplay.from_estimator(models["crf"], feature_names=["one"])
+    for wrong in ("up", 2):
+        with pytest.raises(ValueError, match="feature_names must be a list of names"):
+            CRFWeightsDisplay.from_estimator(models["crf"], feature_names=wrong)
     assert not plt.get_fignums()
