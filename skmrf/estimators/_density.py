@@ -30,13 +30,12 @@ WIDE = r"The interval of log Z .* nats wide|.* found no upper limit of log Z"  #
 class EnergyEstimator(DensityMixin, LearnedEstimator):
     """Base class of density estimators, with methods for log Z, samples and scores.
 
-    A subclass has the method :meth:`score_samples` and three members that queries need:
+    A subclass has the method :meth:`score_samples` and two members that queries need:
 
     - ``_encoder``, an object with the methods ``read(estimator, X)``, ``encode(rows)``,
       ``encode_row(row)`` and ``decode(codes)``, such as
       :class:`~skmrf._data.categories.CategoryEncoder`;
-    - :meth:`_draw`;
-    - :meth:`_compute_log_partition`.
+    - :meth:`_draw`.
 
     The variable ``codes`` is an array of encoded rows: state codes, with MISSING (or nan) for
     missing entries.
@@ -47,8 +46,17 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         raise NotImplementedError
 
     def _compute_log_partition(self):
-        """Return log Z of the model as a :class:`~skmrf._utils.results.LogPartition`."""
-        raise NotImplementedError
+        """Return log Z of the model as a :class:`~skmrf._utils.results.LogPartition`.
+
+        Reverse annealing chains start at training rows, so that the chains cover the data's modes.
+        """
+        return log_partition_bounds(
+            self.energy_,
+            max_bytes=self.max_bytes,
+            random_state=self._seed,
+            n_jobs=self.n_jobs,
+            start=self._states_of_model(vars(self).get("_starts")),
+        )
 
     def _encode(self, X):
         """Return the rows of ``X`` in the encoding of the fitted model."""
@@ -376,14 +384,6 @@ class VisibleEstimator(EnergyEstimator):
             return self._row_query("modes", codes)
         tables = self._row_query("marginals", codes)
         return np.stack([p.argmax(axis=1) for p in tables], axis=1).astype(codes.dtype)
-
-    def _compute_log_partition(self):
-        return log_partition_bounds(
-            self.energy_,
-            max_bytes=self.max_bytes,
-            random_state=self._seed,
-            n_jobs=self.n_jobs,
-        )
 
     def _draws_exactly(self):
         """Return whether samples without given entries are independent draws."""

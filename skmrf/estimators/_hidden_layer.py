@@ -6,9 +6,9 @@ from scipy.special import expit
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import dense_rows
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
-from ..learners.base import draw_states
 from ..training import AdaptiveRate, initial_values
 from ..training.held_out import layered_score
+from ._rows import random_states
 from ._weight_decay import RECENCY, is_preconditioned, preconditioned_settings
 
 FIRST_RATES = {"adam": 0.006, "sgd": 0.06, "momentum": 0.012}
@@ -19,7 +19,6 @@ MAX_UPDATES = 10_000  # if max_iter is None
 MIN_PATIENCE = 500  # updates; hidden units need time to become different
 WEIGHT_SCALE = 0.01  # standard deviation of the initial weights
 ACTIVATION_SCALE = 1.5  # initial standard deviation of a hidden unit's log odds, beside couplings
-N_STARTS = 128  # training rows at which the reverse chains of log Z start
 N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
 
 
@@ -157,5 +156,5 @@ def describe_hidden_units(energy, data, seed):
     return {
         "hidden_means_": H.mean(axis=0),
         "hidden_stds_": H.std(axis=0),
-        "_starts": draw_states(rows[:N_STARTS], rng),
+        "_starts": random_states(data, rng),
     }

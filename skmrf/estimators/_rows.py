@@ -1,8 +1,12 @@
-"""Sample weights, and the rows that early stopping holds out."""
+"""Sample weights, held-out rows for early stopping, and rows at which Markov chains start."""
 
 import numpy as np
 
+from .._utils.codes import MISSING
 from .._utils.log_weights import check_sample_weight
+from ..learners.base import draw_states
+
+N_STARTS = 128  # rows at which reverse annealing chains of log Z start
 
 
 def weighted_rows(data, sample_weight):
@@ -63,3 +67,42 @@ def hold_out(data, parameters, rng, *, min_rows=1):
         )
     order = rng.permutation(n)
     return data.take(order[n_held_out:]), data.take(order[:n_held_out])
+
+
+def complete_states(rows, rng):
+    """Return the rows without missing entries, with states drawn from probabilities.
+
+    Parameters
+    ----------
+    rows : Batch
+        Rows of state codes, or of probabilities as floating-point numbers.
+    rng : Generator
+        Random numbers of the drawn states.
+
+    Returns
+    -------
+    Batch
+        Complete rows of state codes.
+    """
+    rows = rows._replace(X=draw_states(rows.X, rng))
+    return rows.take((rows.X != MISSING).all(axis=1))
+
+
+def random_states(data, rng):
+    """Return states of random complete rows, at which reverse annealing chains start.
+
+    Parameters
+    ----------
+    data : Batch
+        Rows of state codes, or of probabilities as floating-point numbers.
+    rng : Generator
+        Random numbers that select the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns) or None
+        At most 128 rows; None if all of them have missing entries.
+    """
+    few = rng.permutation(data.X.shape[0])[:N_STARTS]
+    states = complete_states(data.take(few), rng).X
+    return states if len(states) else None

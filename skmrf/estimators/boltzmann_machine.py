@@ -14,7 +14,7 @@ from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
 from ._density import VisibleEstimator
 from ._hidden_layer import initial_coupled_layers, training_settings
-from ._rows import hold_out, weighted_rows
+from ._rows import hold_out, random_states, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters
 from ._weight_decay import choose, choose_model, is_preconditioned, preconditioned_settings
@@ -334,7 +334,8 @@ class BoltzmannMachine(VisibleEstimator):
 
             def attributes(state):
                 fitted = fit.attributes(state) | {"alpha_": choice.alpha}
-                return fitted | {"energy_": _symmetric(fitted["energy_"])}
+                starts = random_states(data, np.random.default_rng(fit.seed))
+                return fitted | {"energy_": _symmetric(fitted["energy_"]), "_starts": starts}
 
             train = fit.keep_interrupted if choice.is_interrupted else fit.train
             state = train(learner, data, settings, attributes)

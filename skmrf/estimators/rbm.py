@@ -14,7 +14,6 @@ from .._utils.parameters import check_choice, check_generator, check_number
 from .._utils.rows import Batch
 from ..energies import BipartiteEnergy
 from ..learners.base import draw_states
-from ..likelihood import log_partition_bounds
 from ..samplers import gibbs_queries
 from ._base import unchanged_on_error
 from ._density import EnergyEstimator
@@ -356,19 +355,6 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     def _draw(self, codes, rng):
         return gibbs_queries.draw_missing(self.energy_, codes, rng)
-
-    def _compute_log_partition(self):
-        """Return the log partition function.
-
-        Reverse annealing chains start at training rows, so that the chains cover the data's modes.
-        """
-        return log_partition_bounds(
-            self.energy_,
-            max_bytes=self.max_bytes,
-            random_state=self._seed,
-            n_jobs=self.n_jobs,
-            start=self._states_of_model(self._starts),
-        )
 
     def transform(self, X):
         """Return the probability that each hidden unit is 1, given each row.

@@ -10,12 +10,13 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from zoo import brute
 
-from skmrf import RBM, DiscreteMRF
+from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 from skmrf._utils.rows import Batch
 from skmrf.datasets import fetch_density_benchmark, make_ising
 from skmrf.estimators import _automatic, _refinement
 from skmrf.inference import sample
 from skmrf.learners import CD, PCD, Exact, PseudoLikelihood
+from skmrf.likelihood import ais
 from skmrf.samplers.gibbs_queries import draw
 from skmrf.structure.chow_liu import fit_tree
 from skmrf.training import regularization
@@ -441,3 +442,37 @@ def test_rbm_learns_digits(mnist, learner, least, seed):
     assert model.log_partition_method_ == "exact"
     assert model.score(train) > least
     assert model.score(test) > least
+
+
+# Starts of reverse annealing chains ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["BoltzmannMachine", "DiscreteMRF", "RBM"])
+def test_reverse_chains_of_log_partition_start_at_training_rows(kind, seed):
+    """Otherwise the upper limit of log Z lacks the modes of the data that annealing misses."""
+    rng = np.random.default_rng(seed)
+    X = (rng.random((200, 12)) < rng.choice([0.2, 0.8], size=(200, 1))).astype(int)
+    given = {"learner": "pcd", "alpha": 0.1, "max_iter": 3, "random_state": seed, "max_bytes": 2e4}
+    model = {
+        "BoltzmannMachine": BoltzmannMachine(states=(0, 1), **given),
+        "DiscreteMRF": DiscreteMRF(**given),
+        "RBM": RBM(16, **given),
+    }[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = model.fit(X).log_partition_interval_
+        chains = ais(model.energy_, start=model._starts, random_state=model._seed)
+        others = ais(model.energy_, random_state=model._seed)
+    assert model.log_partition_method_ == "ais"
+    assert found == (chains.lower, chains.upper)
+    assert found != (others.lower, others.upper)
+    assert len(model._starts) == 128
+    assert set(map(tuple, model._starts)) <= set(map(tuple, X))
+
+
+def test_no_complete_row_to_start_at(seed):
+    X = np.random.default_rng(seed).integers(0, 2, size=(60, 8)).astype(float)
+    X[np.arange(60), np.arange(60) % 8] = np.nan
+    model = BoltzmannMachine(states=(0, 1), max_iter=2, alpha=0.1, random_state=seed).fit(X)
+    assert model._starts is None
+    assert np.isfinite(model.score(X))
