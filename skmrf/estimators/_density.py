@@ -160,7 +160,9 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         The error of log Z is the same for all rows. Add ``log_partition_ - upper`` or
         ``log_partition_ - lower`` to a log-likelihood of :meth:`score_samples` or :meth:`score` to
         get its lower or upper limit. An estimate of log Z tends to be too low, which makes
-        log-likelihoods too high. Report the lower limit together with the score.
+        log-likelihoods too high. Report the lower limit together with the score. Reverse chains of
+        annealed importance sampling start at the last states of the forward chains, and at up to
+        128 training rows; the upper limit is the larger one of both.
         """
         result = self._log_partition()
         return result.lower, result.upper
