@@ -407,7 +407,7 @@ class SyntheticRowsDisplay:
 
         Parameters
         ----------
-        estimator : NNMRFDensity
+        estimator : NNMRFDensity, DiscreteMRF, BoltzmannMachine or RBM
             Fitted estimator with the method ``sample``.
         X : array-like or frame of shape (n_rows, n_columns)
             Real rows.

@@ -368,3 +368,13 @@ def test_synthetic_rows():
     chosen = SyntheticRowsDisplay.from_estimator(model, X, columns=["kind", "x"], random_state=0)
     assert chosen.names == ["kind", "x"]
     plt.close("all")
+
+
+@pytest.mark.parametrize("kind", [DiscreteMRF, RBM])
+def test_synthetic_rows_of_discrete_models(kind, seed):
+    X = (np.random.default_rng(seed).random((80, 3)) < [0.2, 0.5, 0.8]).astype(int)
+    model = kind(learner="pcd", alpha=0.1, max_iter=3, random_state=seed).fit(X)
+    display = SyntheticRowsDisplay.from_estimator(model, X, random_state=seed)
+    assert_array_equal(display.real, X)
+    assert_array_equal(display.synthetic, model.sample(80, random_state=seed))
+    plt.close("all")
