@@ -1,8 +1,41 @@
 """Parallel execution with joblib."""
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import starmap
 
+from joblib import parallel_config
 from sklearn.utils.parallel import Parallel, delayed
+
+_n_threads = ContextVar("n_threads", default=None)
+
+
+@contextmanager
+def parallel_jobs(n_jobs):
+    """Let computations inside the context use a number of jobs, unless they state their own.
+
+    :func:`run_blocks` also uses this number of threads. joblib alone would use one thread there,
+    because its default backend has processes without shared memory.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Number of jobs, as in joblib. None changes nothing.
+
+    Yields
+    ------
+    None
+        Nothing.
+    """
+    if n_jobs is None:
+        yield
+        return
+    token = _n_threads.set(n_jobs)
+    try:
+        with parallel_config(n_jobs=n_jobs):
+            yield
+    finally:
+        _n_threads.reset(token)
 
 
 def run_parts(function, parts, n_jobs):
@@ -42,7 +75,7 @@ def run_blocks(function, blocks, n_jobs, *, long=False):
     blocks : list of tuple
         Arguments of each call.
     n_jobs : int or None
-        Number of jobs, as in joblib.
+        Number of jobs, as in joblib. None takes the number of :func:`parallel_jobs`.
     long : bool, default=False
         Whether the computation of a block takes longer than sending it to another process.
 
@@ -53,6 +86,8 @@ def run_blocks(function, blocks, n_jobs, *, long=False):
     """
     if len(blocks) > 1:
         options = {"prefer": "threads"} if long else {"require": "sharedmem"}
+        if n_jobs is None and not long:
+            n_jobs = _n_threads.get()
         parallel = _parallel(n_jobs, **options)
         if parallel.n_jobs != 1:
             return _call_all(parallel, function, blocks)

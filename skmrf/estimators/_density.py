@@ -1,16 +1,15 @@
 """Base classes of density estimators: log Z, samples, scores, imputation and marginals."""
 
 import warnings
-from contextlib import nullcontext
 
 import numpy as np
-from joblib import parallel_config
 from sklearn.base import DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.frame_types import frame_index
 from .._utils.codes import MISSING, STATE
+from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator, check_number, show_list
 from .._utils.warn import warn_caller
 from ..inference import row_queries
@@ -89,7 +88,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     def _parallel(self):
         """Return a context in which blocks of Markov chains use ``n_jobs`` threads."""
-        return nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs)
+        return parallel_jobs(self.n_jobs)
 
     def _states_of_model(self, default):
         """Return states of the ladder's chains of the fitted model, or ``default`` without one."""

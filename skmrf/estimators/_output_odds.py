@@ -1,10 +1,8 @@
 """Log odds of the outputs of conditional models, and the score of held-out rows."""
 
-from contextlib import nullcontext
-
 import numpy as np
-from joblib import parallel_config
 
+from .._utils.parallel import parallel_jobs
 from ..training.logistic_start import log_losses
 from ._rows import sample_weights
 
@@ -45,7 +43,7 @@ def log_odds(learner, energy, X, epoch, n_jobs=None):
         Log odds in nats.
     """
     out = np.empty((X.shape[0], energy.weights.shape[0]), dtype=energy.weights.dtype)
-    with nullcontext() if n_jobs is None else parallel_config(n_jobs=n_jobs):
+    with parallel_jobs(n_jobs):
         for s in range(0, X.shape[0], N_ROWS):
             out[s : s + N_ROWS] = learner.infer(energy, X[s : s + N_ROWS], epoch).visible
     return out

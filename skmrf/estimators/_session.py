@@ -1,11 +1,9 @@
 """Callbacks, checkpoint, random numbers and initial energy of one fit or partial_fit."""
 
-from contextlib import nullcontext
-
 import numpy as np
-from joblib import parallel_config
 from sklearn.exceptions import ConvergenceWarning
 
+from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator
 from .._utils.warn import warn_caller
 from ..learners.particles import Particles
@@ -151,8 +149,7 @@ class FitSession:
 
     def parallel(self):
         """Return a context in which blocks of Markov chains use ``n_jobs`` threads."""
-        n_jobs = self.parameters.n_jobs
-        return nullcontext() if n_jobs is None else parallel_config(n_jobs=n_jobs)
+        return parallel_jobs(self.parameters.n_jobs)
 
     def keep_interrupted(self, learner, data, settings, attributes):
         """Return the state of :meth:`keep` after Ctrl-C, with the parameters of :meth:`train`."""

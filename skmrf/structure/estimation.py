@@ -1,13 +1,12 @@
 """Settings of a pairwise model, and parameter learning for a given graph."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from joblib import parallel_config
 
 from .. import training
+from .._utils.parallel import parallel_jobs
 from .._utils.phases import CliqueMoments
 from ..energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts
 from ..energies.table_backed import NAME
@@ -313,7 +312,7 @@ class Estimation:
     def _run(self, learner, rows, settings, state):
         recorder = Recorder(self.path, self.reports)
         first_epoch = state.epoch
-        with nullcontext() if self.n_jobs is None else parallel_config(n_jobs=self.n_jobs):
+        with parallel_jobs(self.n_jobs):
             state = loop.run(learner, rows.batch, settings, state, recorder)
         self.n_iter += state.epoch - first_epoch
         self.converged = bool(state.converged)

@@ -1,4 +1,4 @@
-"""Tests of Dask and Ray through joblib: results equal those of one process, and data sent."""
+"""Tests of threads, Dask and Ray through joblib: equal results, and data sent."""
 
 import os
 import pickle
@@ -14,7 +14,15 @@ from sklearn.base import clone
 from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV
 
-from skmrf import DiscreteMRF, MRFStructureLearner, NNMRFBayesClassifier, inference, likelihood
+from skmrf import (
+    BoltzmannMachine,
+    DiscreteMRF,
+    MRFStructureLearner,
+    NNMRFBayesClassifier,
+    inference,
+    likelihood,
+)
+from skmrf._utils import parallel
 from skmrf.datasets import make_ising
 from skmrf.learners import PCD
 from skmrf.samplers import gibbs
@@ -286,3 +294,43 @@ def test_search_with_a_fitted_estimator():
     model = DiscreteMRF(learner=FEW_CHAINS, alpha=0.0, max_iter=200, random_state=0)
     before = len(pickle.dumps(clone(model)))
     assert len(pickle.dumps(clone(model.fit(X)))) == before
+
+
+# Threads ------------------------------------------------------------------------------------
+
+
+def thread_of(_):
+    time.sleep(0.02)
+    return threading.get_ident()
+
+
+def test_blocks_use_the_threads_of_the_context():
+    blocks = [(k,) for k in range(8)]
+    assert len(set(parallel.run_blocks(thread_of, blocks, None))) == 1
+    with parallel.parallel_jobs(2):
+        assert len(set(parallel.run_blocks(thread_of, blocks, None))) == 2
+        assert len(set(parallel.run_blocks(thread_of, blocks, 1))) == 1
+        with parallel.parallel_jobs(None):
+            assert len(set(parallel.run_blocks(thread_of, blocks, None))) == 2
+    assert len(set(parallel.run_blocks(thread_of, blocks, None))) == 1
+
+
+@pytest.mark.parametrize("kind", [BoltzmannMachine, DiscreteMRF])
+def test_n_jobs_of_a_fit_is_the_number_of_threads(kind, monkeypatch, seed):
+    """Blocks of chains run in threads, also with joblib's default backend of processes."""
+    n_jobs, call_all = [], parallel._call_all
+
+    def record(jobs, *task):
+        n_jobs.append(jobs.n_jobs)
+        return call_all(jobs, *task)
+
+    monkeypatch.setattr(parallel, "_call_all", record)
+    given = {"learner": FEW_CHAINS, "alpha": 0.1, "max_iter": 3, "random_state": seed}
+    if kind is BoltzmannMachine:
+        given["states"] = (0, 1)
+    alone = kind(**given).fit(X)
+    assert n_jobs == []
+    threads = kind(**given, n_jobs=2).fit(X)
+    assert set(n_jobs) == {2}
+    for name, value in alone.energy_.theta.items():
+        assert np.array_equal(threads.energy_.theta[name], value)
