@@ -493,4 +493,7 @@ def observed_pairs(graphs, n_labels):
     added = (frequent[:, None] * n_labels + np.arange(n_labels)).ravel()
     codes = np.sort(np.concatenate([codes, added]))
     counts[frequent] = n_labels
-    return np.concatenate([[0], np.cumsum(counts)]), codes % n_labels
+    ptr = np.concatenate([[0], np.cumsum(counts)])
+    # Small integers, because the memory bandwidth limits a pass over the examples.
+    index = np.int32 if len(codes) < 2**31 else np.int64
+    return ptr.astype(index), (codes % n_labels).astype(index)
