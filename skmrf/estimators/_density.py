@@ -12,6 +12,7 @@ from .._utils.codes import MISSING, STATE
 from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator, check_number, show_list
 from .._utils.warn import warn_caller
+from ..exact import expectations
 from ..inference import row_queries
 from ..likelihood import log_partition_bounds
 from ..likelihood.bounds import exact_fits
@@ -54,8 +55,16 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             max_bytes=self.max_bytes,
             random_state=self._seed,
             n_jobs=self.n_jobs,
-            start=self._states_of_model(vars(self).get("_starts")),
+            start=self._reverse_starts(),
         )
+
+    def _reverse_starts(self):
+        """Return states of the ladder's last model if log Z is not exact, else training rows."""
+        if self._has_ladder and (
+            expectations.quick_exact_model(self.energy_, max_bytes=self.max_bytes) is None
+        ):
+            return self.ladder_.states[-1]
+        return vars(self).get("_starts")
 
     def _encode(self, X):
         """Return the rows of ``X`` in the encoding of the fitted model."""
@@ -89,10 +98,6 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
     def _parallel(self):
         """Return a context in which blocks of Markov chains use ``n_jobs`` threads."""
         return parallel_jobs(self.n_jobs)
-
-    def _states_of_model(self, default):
-        """Return states of the ladder's chains of the fitted model, or ``default`` without one."""
-        return self.ladder_.states[-1] if self._has_ladder else default
 
     def _draws_exactly(self):
         """Return whether samples without given entries are independent draws."""

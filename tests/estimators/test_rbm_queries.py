@@ -23,7 +23,7 @@ from zoo import layers
 
 from skmrf import RBM
 from skmrf.energies import BipartiteEnergy
-from skmrf.estimators import rbm
+from skmrf.estimators import _density
 from skmrf.learners import BP, CD, MSSVM, PCD, PSMC
 from skmrf.likelihood import log_partition_bounds
 
@@ -91,7 +91,7 @@ def test_scores_subtract_the_value_of_log_z(annealed_model):
 
 def test_log_z_that_has_not_converged_is_warned_about_once(annealed_model, monkeypatch):
     wide = partial(log_partition_bounds, n_temperatures=1, n_chains=2, max_width=0.0)
-    monkeypatch.setattr(rbm, "log_partition_bounds", wide)
+    monkeypatch.setattr(_density, "log_partition_bounds", wide)
     model, X = copy(annealed_model), bits(30)
     model._cache = {}
     with pytest.warns(ConvergenceWarning, match="log Z has not converged.* n_temperatures"):

@@ -16,7 +16,7 @@ from skmrf import RBM, BoltzmannMachine
 from skmrf._utils.codes import STATE
 from skmrf._utils.results import LogPartition
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy
-from skmrf.estimators import rbm
+from skmrf.estimators import _density
 from skmrf.learners import PTT
 from skmrf.likelihood import ais
 from skmrf.likelihood.ladder import bennett, burn_in, combine, ladder_log_partition
@@ -293,7 +293,7 @@ def test_log_partition_uses_the_ladder(monkeypatch, seed):
         del options["max_bytes"]
         return ais(energy, n_temperatures=100, **options)
 
-    monkeypatch.setattr(rbm, "log_partition_bounds", annealed)
+    monkeypatch.setattr(_density, "log_partition_bounds", annealed)
     lower, upper = model.log_partition_interval_
     assert lower - 0.1 < exact < upper + 0.1
     assert upper - lower < 0.5
