@@ -12,20 +12,15 @@ _n_threads = ContextVar("n_threads", default=None)
 
 @contextmanager
 def parallel_jobs(n_jobs):
-    """Let computations inside the context use a number of jobs, unless they state their own.
+    """Set the number of jobs of all computations in a context that have no number of their own.
 
-    :func:`run_blocks` also uses this number of threads. joblib alone would use one thread there,
-    because its default backend has processes without shared memory.
+    The threads of :func:`run_blocks` are included. ``joblib.parallel_config`` alone would set one
+    thread there, because the processes of joblib's default backend share no memory.
 
     Parameters
     ----------
     n_jobs : int or None
         Number of jobs, as in joblib. None changes nothing.
-
-    Yields
-    ------
-    None
-        Nothing.
     """
     if n_jobs is None:
         yield

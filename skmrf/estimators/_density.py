@@ -48,7 +48,8 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
     def _compute_log_partition(self):
         """Return log Z of the model as a :class:`~skmrf._utils.results.LogPartition`.
 
-        Reverse annealing chains start at training rows, so that the chains cover the data's modes.
+        Reverse annealing chains start at training rows or at states of the ladder, so that the
+        chains cover the modes of the data.
         """
         return log_partition_bounds(
             self.energy_,
@@ -59,12 +60,15 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         )
 
     def _reverse_starts(self):
-        """Return states of the ladder's last model if log Z is not exact, else training rows."""
-        if self._has_ladder and (
-            expectations.quick_exact_model(self.energy_, max_bytes=self.max_bytes) is None
-        ):
-            return self.ladder_.states[-1]
-        return vars(self).get("_starts")
+        """Return the states at which reverse annealing chains start, or None.
+
+        They are states of the ladder's last model, or training rows if there is no ladder. An exact
+        log Z needs neither, and the ladder is not computed.
+        """
+        if not self._has_ladder:
+            return vars(self).get("_starts")
+        exact = expectations.quick_exact_model(self.energy_, max_bytes=self.max_bytes)
+        return self.ladder_.states[-1] if exact is None else None
 
     def _encode(self, X):
         """Return the rows of ``X`` in the encoding of the fitted model."""
@@ -166,7 +170,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         get its lower or upper limit. An estimate of log Z tends to be too low, which makes
         log-likelihoods too high. Report the lower limit together with the score. Reverse chains of
         annealed importance sampling start at the last states of the forward chains, and at up to
-        128 training rows; the upper limit is the larger one of both.
+        128 training rows or at states of ``ladder_``. The upper limit is the larger one of both.
         """
         result = self._log_partition()
         return result.lower, result.upper

@@ -275,7 +275,7 @@ def _fit(energy, data, parameters, alpha, rate):
 def _score(energy, rows, start):
     """Return the mean log-likelihood of rows, with the upper limit of a quick log Z.
 
-    Reverse chains that start at training rows raise the limit if annealing misses the data's modes.
+    Reverse chains that begin at ``start`` raise the limit if annealing misses the data's modes.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the limit is used, however wide the interval is

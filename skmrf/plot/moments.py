@@ -487,10 +487,7 @@ def _to_numbers(x, y):
     try:
         return to_floats(x, ""), to_floats(y, "")
     except ValueError:
-        keys = [
-            np.array(["" if gap else str(v) for v, gap in zip(c, missing_mask(c), strict=True)])
-            for c in (x, y)
-        ]
+        keys = [np.where(missing_mask(c), "", [str(v) for v in c]) for c in (x, y)]
         known = np.unique(np.concatenate(keys))
         codes = [np.searchsorted(known, c).astype(float) for c in keys]
         return tuple(

@@ -136,7 +136,7 @@ def clustered_rows(rng, n_rows):
 
 @pytest.mark.parametrize("is_incomplete", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_refinement_by_persistent_chains(is_incomplete, seed):
-    """Where pseudo-likelihood is not maximum likelihood, the default has the higher likelihood."""
+    """Check that the default has a higher likelihood than pseudo-likelihood on clustered rows."""
     rng = np.random.default_rng(seed)
     train, test = clustered_rows(rng, 1000).astype(float), clustered_rows(rng, 2000)
     if is_incomplete:
@@ -449,7 +449,7 @@ def test_rbm_learns_digits(mnist, learner, least, seed):
 
 @pytest.mark.parametrize("kind", ["BoltzmannMachine", "DiscreteMRF", "RBM"])
 def test_reverse_chains_of_log_partition_start_at_training_rows(kind, seed):
-    """Otherwise the upper limit of log Z lacks the modes of the data that annealing misses."""
+    """Check that the interval of log Z is that of annealing with reverse chains from the data."""
     rng = np.random.default_rng(seed)
     X = (rng.random((200, 12)) < rng.choice([0.2, 0.8], size=(200, 1))).astype(int)
     given = {"learner": "pcd", "alpha": 0.1, "max_iter": 3, "random_state": seed, "max_bytes": 2e4}

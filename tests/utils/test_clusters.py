@@ -317,7 +317,7 @@ def test_blocks_use_the_threads_of_the_context():
 
 @pytest.mark.parametrize("kind", [BoltzmannMachine, DiscreteMRF])
 def test_n_jobs_of_a_fit_is_the_number_of_threads(kind, monkeypatch, seed):
-    """Blocks of chains run in threads, also with joblib's default backend of processes."""
+    """Check that blocks of chains run in threads with joblib's default backend of processes."""
     n_jobs, call_all = [], parallel._call_all
 
     def record(jobs, *task):
