@@ -467,7 +467,7 @@ class DiscreteMRF(VisibleEstimator):
         return estimate_log_partition(
             self.energy_,
             vars(self).get("reference_"),
-            start=vars(self).get("_starts"),
+            start=self._reverse_starts(),
             max_bytes=self.max_bytes,
             random_state=self._seed,
             n_jobs=self.n_jobs,

@@ -13,7 +13,7 @@ from zoo import brute
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 from skmrf._utils.rows import Batch
 from skmrf.datasets import fetch_density_benchmark, make_ising
-from skmrf.estimators import _automatic, _refinement
+from skmrf.estimators import _automatic, _refinement, _weight_decay
 from skmrf.inference import sample
 from skmrf.learners import CD, PCD, Exact, PseudoLikelihood
 from skmrf.likelihood import ais
@@ -476,3 +476,34 @@ def test_no_complete_row_to_start_at(seed):
     model = BoltzmannMachine(states=(0, 1), max_iter=2, alpha=0.1, random_state=seed).fit(X)
     assert model._starts is None
     assert np.isfinite(model.score(X))
+
+
+def test_reverse_chains_of_discrete_mrf_start_at_its_ladder(monkeypatch, seed):
+    starts = []
+
+    def annealed(energy, **options):
+        starts.append(options["start"])
+        del options["max_bytes"]
+        return ais(energy, n_temperatures=50, **options)
+
+    monkeypatch.setattr(_automatic, "log_partition_bounds", annealed)
+    X = np.random.default_rng(seed).integers(0, 2, size=(80, 12))
+    given = {"max_iter": 5, "alpha": 0.1, "random_state": seed, "max_bytes": 2e4}
+    model = DiscreteMRF(learner="ptt", **given).fit(X)
+    assert np.isfinite(model.log_partition_)
+    np.testing.assert_array_equal(starts[0], model.ladder_.states[-1])
+
+
+def test_choice_of_alpha_anneals_back_from_training_rows(monkeypatch, seed):
+    """Check the start of the reverse chains in the score of each candidate."""
+    starts = []
+
+    def record(energy, *, start, **options):
+        starts.append(set(map(tuple, start)))
+        return ais(energy, start=start, **options)
+
+    monkeypatch.setattr(_weight_decay, "ais", record)
+    X = np.random.default_rng(seed).integers(0, 2, size=(100, 12))
+    BoltzmannMachine(states=(0, 1), max_iter=5, random_state=seed).fit(X)
+    assert len(starts) == 3
+    assert all(rows and rows <= set(map(tuple, X)) for rows in starts)
