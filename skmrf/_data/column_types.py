@@ -76,15 +76,15 @@ def _given_types(column_types, names):
     return dict(enumerate(types))
 
 
-def find_position(column, names):
-    """Return the index of a column of ``column_types``, given its name or index."""
+def find_position(column, names, parameter="column_types"):
+    """Return the index of a column that a parameter names, given its name or index."""
     if isinstance(column, int | np.integer) and not isinstance(column, bool):
         if -len(names) <= column < len(names):
             return int(column) % len(names)
     elif column in names:
         return names.index(column)
     raise ValueError(
-        f"column_types has {column!r}, which is not a column; the columns are {show_list(names)}."
+        f"{parameter} has {column!r}, which is not a column; the columns are {show_list(names)}."
     )
 
 

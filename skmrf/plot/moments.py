@@ -425,7 +425,8 @@ class SyntheticRowsDisplay:
         """
         drawn = estimator.sample(len(as_columns(X)[0]), random_state=check_generator(random_state))
         names = estimator._column_names()
-        places = [find_position(c, names) for c in columns or range(min(N_PLOTTED, len(names)))]
+        chosen = columns or range(min(N_PLOTTED, len(names)))
+        places = [find_position(c, names, "columns") for c in chosen]
         both = [_to_numbers(as_columns(X)[j], as_columns(drawn)[j]) for j in places]
         real, synthetic = (np.stack(part, axis=1) for part in zip(*both, strict=True))
         return cls(real, synthetic, [str(names[j]) for j in places]).plot(axes=axes)

@@ -377,4 +377,6 @@ def test_synthetic_rows_of_discrete_models(kind, seed):
     display = SyntheticRowsDisplay.from_estimator(model, X, random_state=seed)
     assert_array_equal(display.real, X)
     assert_array_equal(display.synthetic, model.sample(80, random_state=seed))
+    with pytest.raises(ValueError, match="columns has 'z', which is not a column"):
+        SyntheticRowsDisplay.from_estimator(model, X, columns=["z"])
     plt.close("all")
