@@ -6,9 +6,10 @@ from scipy.sparse import issparse
 from .._kernels.layers import softplus_sums, unit_means
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
+from .._utils.namespaces import is_numpy, namespace, sigmoid
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
-from .conditionals import BipartiteConditionals, bias_rows, bias_sums
+from .conditionals import BipartiteConditionals, as_matrix, bias_rows, bias_sums
 from .factor_graph import FactorGraph
 from .protocols import LayeredEnergy
 
@@ -167,7 +168,9 @@ class BipartiteEnergy(LayeredEnergy):
         ndarray of shape (n_rows, n_visible)
             The same states.
         """
-        return np.asarray(dense_rows(V)).astype(self.weights.dtype, copy=False)
+        V = dense_rows(V)
+        V = np.asarray(V) if is_numpy(V) else V
+        return V.astype(self.weights.dtype, copy=False)
 
     def hidden_means(self, V):
         """Return the probability ``p(h_j = 1 | v)`` of each hidden unit for each row.
@@ -182,9 +185,7 @@ class BipartiteEnergy(LayeredEnergy):
         ndarray of shape (n_rows, n_hidden)
             Probabilities that hidden units are 1.
         """
-        activation = self.dense(V) @ self.weights
-        unit_means(activation, bias_rows(self.hidden_bias, len(activation)), activation)
-        return activation
+        return _unit_means(self.dense(V) @ self.weights, self.hidden_bias)
 
     def visible_means(self, H):
         """Return the probability ``p(v_i = 1 | h)`` of each visible unit for each row.
@@ -199,9 +200,7 @@ class BipartiteEnergy(LayeredEnergy):
         ndarray of shape (n_rows, n_visible)
             Probabilities that visible units are 1.
         """
-        activation = np.asarray(H, dtype=self.weights.dtype) @ self.weights.T
-        unit_means(activation, bias_rows(self.visible_bias, len(activation)), activation)
-        return activation
+        return _unit_means(self.dense(H) @ self.weights.T, self.visible_bias)
 
     def log_potential(self, X):
         """Return ``log f(v, h)`` in nats of each row of visible and hidden states."""
@@ -273,7 +272,7 @@ class BipartiteEnergy(LayeredEnergy):
 
     def conditionals(self):
         """Return the weights and biases as arrays for layer-wise Gibbs sampling."""
-        biases = (np.atleast_2d(b) for b in (self.visible_bias, self.hidden_bias))
+        biases = (as_matrix(b) for b in (self.visible_bias, self.hidden_bias))
         return BipartiteConditionals(self.weights, *biases)
 
     def moments(self, phase):
@@ -296,11 +295,12 @@ class BipartiteEnergy(LayeredEnergy):
         """Sum the weighted sufficient statistics of several (visible, hidden, weights) triples."""
         V = [self.dense(visible) for visible, _, _ in states]
         H = [
-            self.hidden_means(v) if hidden is None else np.asarray(hidden, v.dtype)
+            self.hidden_means(v) if hidden is None else self.dense(hidden)
             for v, (_, hidden, _) in zip(V, states, strict=True)
         ]
-        weights = np.concatenate([w for _, _, w in states])
-        V, H = np.concatenate(V), np.concatenate(H)
+        xp = namespace(self.weights)
+        weights = xp.concat([w for _, _, w in states])
+        V, H = xp.concat(V), xp.concat(H)
         H *= weights[:, None]
         return {"weights": V.T @ H, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
 
@@ -399,6 +399,15 @@ class BipartiteEnergy(LayeredEnergy):
             Distribution of the other units, in their order, up to normalisation.
         """
         return self.factor_graph().condition(check_evidence(evidence, self.n_states))
+
+
+def _unit_means(activation, bias):
+    """Return the probabilities that units are 1; a numpy ``activation`` is overwritten."""
+    bias = bias_rows(bias, len(activation))
+    if not is_numpy(activation):
+        return sigmoid(activation + bias)
+    unit_means(activation, bias, activation)
+    return activation
 
 
 def _chunks(n_rows):

@@ -115,9 +115,14 @@ class CoupledLayerConditionals(NamedTuple):
     constant: float
 
 
+def as_matrix(bias):
+    """Return biases as a matrix, with one row if they are the same for all rows of states."""
+    return bias[None] if bias.ndim == 1 else bias
+
+
 def bias_rows(bias, n_rows):
     """Return the biases as a matrix: one row for all rows of states, or one for each."""
-    bias = np.atleast_2d(bias)
+    bias = as_matrix(bias)
     if len(bias) not in (1, n_rows):
         raise ValueError(
             f"The biases have {len(bias)} rows, but the states have {n_rows} rows; give one row of "

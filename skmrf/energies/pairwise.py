@@ -7,6 +7,7 @@ import numpy as np
 
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
+from .._utils.namespaces import is_numpy, namespace, without_diagonal
 from .._utils.phases import States
 from .._utils.rows import float_type
 from .conditionals import BinaryConditionals
@@ -120,7 +121,8 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
             Values of the states, with the shape of ``X``.
         """
         low, high = self.states
-        return np.where(np.asarray(X) == 0, low, high)
+        X = np.asarray(X) if is_numpy(X) else X
+        return namespace(X).where(X == 0, low, high)
 
     @cached_property
     def _binary(self):
@@ -129,8 +131,9 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         step = high - low
         coupling_sums = self.coupling.sum(axis=1)
         constant = 0.5 * low**2 * coupling_sums.sum() + low * self.bias.sum()
+        constant = float(constant) if is_numpy(constant) else constant
         return BinaryConditionals(
-            step**2 * self.coupling, step * (self.bias + low * coupling_sums), float(constant)
+            step**2 * self.coupling, step * (self.bias + low * coupling_sums), constant
         )
 
     def conditionals(self):
@@ -243,6 +246,4 @@ def pair_statistics(S, weights):
     ndarray of shape (n_variables, n_variables)
         Symmetric up to rounding.
     """
-    pair = S.T @ (S * weights[:, None])
-    np.fill_diagonal(pair, 0.0)
-    return pair
+    return without_diagonal(S.T @ (S * weights[:, None]))

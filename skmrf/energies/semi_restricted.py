@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from .._utils.codes import check_evidence, check_states
+from .._utils.namespaces import namespace
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
 from .bipartite import BipartiteEnergy
@@ -98,7 +99,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
         self._layers = BipartiteEnergy.from_theta(
             {
                 "weights": theta["weights"],
-                "visible_bias": np.zeros_like(bias),
+                "visible_bias": namespace(bias).zeros_like(bias),
                 "hidden_bias": theta["hidden_bias"],
             }
         )
@@ -190,8 +191,8 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
             Values of the states, with the data type of the parameters.
         """
         low, high = self.states
-        S = np.array(dense_rows(V), dtype=self.weights.dtype)
-        S *= high - low
+        S = self._layers.dense(V)
+        S = S * (high - low)
         S += low
         return S
 

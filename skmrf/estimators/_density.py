@@ -56,6 +56,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             max_bytes=self.max_bytes,
             random_state=self._seed,
             n_jobs=self.n_jobs,
+            device=self.device,
             start=self._reverse_starts(),
         )
 
@@ -153,7 +154,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             others, trips = draw(self.ladder_, N_OTHERS, rng), count_round_trips(self.ladder_, rng)
         else:
             unknown = np.full((N_OTHERS, self._chains.shape[1]), MISSING, dtype=STATE)
-            others = gibbs_queries.draw_missing(self.energy_, unknown, rng)
+            others = gibbs_queries.draw_missing(self.energy_, unknown, rng, device=self.device)
         return diagnose_chains(self.energy_, self._chains, others, rng) | {"round_trips": trips}
 
     @property
@@ -403,7 +404,9 @@ class VisibleEstimator(EnergyEstimator):
 
     def _draw(self, codes, rng):
         if self.energy_.has_latent:
-            return gibbs_queries.draw_missing(self.energy_, codes, rng, n_jobs=self.n_jobs)
+            return gibbs_queries.draw_missing(
+                self.energy_, codes, rng, n_jobs=self.n_jobs, device=self.device
+            )
         return row_queries.row_samples(self._graph, codes, rng, max_bytes=self.max_bytes)
 
     def __sklearn_tags__(self):

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .._jax import open_device
 from .._utils.parameters import check_auto, check_flag, check_number
 from ..learners.base import has_missing
 from ..training import optimizers, penalties, schedules
@@ -41,13 +42,15 @@ class TrainingParameters:
     warm_start: bool
     n_jobs: int | None
     random_state: Any
+    device: str = "cpu"
     is_partial: bool = False
 
     @classmethod
     def of(cls, estimator, partial=False):
         """Return the training parameters of an estimator, after validation."""
-        names = [field.name for field in fields(cls) if field.name != "is_partial"]
-        parameters = cls(**{name: getattr(estimator, name) for name in names})
+        names = {field.name for field in fields(cls)}
+        given = estimator.get_params(deep=False).items()
+        parameters = cls(**{name: value for name, value in given if name in names})
         parameters._check()
         if not partial:
             return parameters
@@ -60,6 +63,7 @@ class TrainingParameters:
             check_auto("early_stopping", self.early_stopping)
         if isinstance(self.alpha, str):
             check_auto("alpha", self.alpha, "a number")
+        open_device(self.device)
         check_flag("average", self.average)
         check_flag("warm_start", self.warm_start)
         check_number("tol", self.tol, low=0)
@@ -141,6 +145,12 @@ class TrainingParameters:
         name = default_optimizer if is_auto else self.optimizer
         solvable = is_solvable(learner, data)
         optimizer = optimizers.make_optimizer(name, solvable, penalty, self.penalty)
+        device = open_device(self.device)
+        if device is not None and optimizer is None:
+            raise ValueError(
+                f"device={self.device!r} cannot run a deterministic solver, which the learner "
+                f'{learner!r} uses. Use the learner "pcd" or "cd", or device="cpu".'
+            )
         return Settings(
             optimizer=optimizer,
             rate=schedules.make_rate(self.learning_rate, optimizer),
@@ -152,6 +162,7 @@ class TrainingParameters:
             patience=self.n_iter_no_change if patience is None else patience,
             complete=not self.is_partial,
             multiplicity=energy.multiplicity,
+            device=device,
             **options,
         )
 

@@ -249,7 +249,9 @@ def _compare(best, n_effective, strengths, rates, train, test, parameters):
         for strength in strengths:
             for rate in rates if strength == strengths[0] else (best.rate,):
                 model = _fit(start, train, parameters, strength / n_train, rate)
-                score = -np.inf if model is None else _score(model, test, modes)
+                score = -np.inf
+                if model is not None:
+                    score = _score(model, test, modes, parameters.device)
                 if score > best.score:
                     best = Choice(strength / n_effective, rate, model, score=score)
     except KeyboardInterrupt:
@@ -272,7 +274,7 @@ def _fit(energy, data, parameters, alpha, rate):
         return None
 
 
-def _score(energy, rows, start):
+def _score(energy, rows, start, device):
     """Return the mean log-likelihood of rows, with the upper limit of a quick log Z.
 
     Reverse chains that begin at ``start`` raise the limit if annealing misses the data's modes.
@@ -280,7 +282,12 @@ def _score(energy, rows, start):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
         log_z = ais(
-            energy, n_temperatures=N_TEMPERATURES, n_chains=N_CHAINS, start=start, random_state=0
+            energy,
+            n_temperatures=N_TEMPERATURES,
+            n_chains=N_CHAINS,
+            start=start,
+            random_state=0,
+            device=device,
         )
     weights = normalized_weights(rows.log_weights, rows.X.shape[0])
     return float(weights @ energy.log_marginal(rows.X)) - log_z.upper

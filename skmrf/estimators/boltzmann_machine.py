@@ -111,6 +111,10 @@ class BoltzmannMachine(VisibleEstimator):
         and the state of the optimizer.
     n_jobs : int, optional
         Number of threads over blocks of Markov chains. Results do not depend on it.
+    device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
+        Device of training, of sampling and of the estimate of log Z: the compiled functions of
+        numba, a GPU, or the default device of JAX. The learners "pcd" and "cd" run on it. See the
+        page "Training on a GPU".
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training (Markov chains and held-out rows) and of the estimate of log Z.
         An int makes fits reproducible.
@@ -204,6 +208,7 @@ class BoltzmannMachine(VisibleEstimator):
         max_bytes=4 * 2**30,
         warm_start=False,
         n_jobs=None,
+        device="cpu",
         random_state=None,
         verbose=0,
     ):
@@ -225,6 +230,7 @@ class BoltzmannMachine(VisibleEstimator):
         self.max_bytes = max_bytes
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 

@@ -105,6 +105,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     n_jobs : int, optional
         Number of threads. The main work is matrix products, which the BLAS library parallelises
         itself. Results do not depend on it.
+    device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
+        Device of training, of sampling and of the estimate of log Z: the compiled functions of
+        numba, a GPU, or the default device of JAX. The learners "pcd" and "cd" run on it. See the
+        page "Training on a GPU".
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training (initial weights, Markov chains and held-out rows) and of the
         estimate of log Z. An int makes fits reproducible.
@@ -198,6 +202,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         max_bytes=4 * 2**30,
         warm_start=False,
         n_jobs=None,
+        device="cpu",
         random_state=None,
         verbose=0,
     ):
@@ -219,6 +224,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         self.max_bytes = max_bytes
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -354,7 +360,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         return encoder.encode_probabilities(X) if probabilities else encoder.encode_complete(X)
 
     def _draw(self, codes, rng):
-        return gibbs_queries.draw_missing(self.energy_, codes, rng)
+        return gibbs_queries.draw_missing(self.energy_, codes, rng, device=self.device)
 
     def transform(self, X):
         """Return the probability that each hidden unit is 1, given each row.

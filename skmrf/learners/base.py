@@ -41,6 +41,9 @@ class Learner(BaseEstimator, ABC):
         Factor, at most 1, by which an estimator multiplies its default initial learning rate.
     family : str
         Family of the learner. Learners of different families can have the same name.
+    is_pure : bool
+        Whether JAX can compile :meth:`step`, because it changes nothing and its operations do not
+        depend on values. The state of such a learner is a dataclass with the field ``generators``.
     """
 
     requires = (DiscreteEnergy,)
@@ -48,6 +51,7 @@ class Learner(BaseEstimator, ABC):
     objective_takes_missing = True
     pace = 1.0
     family = ""
+    is_pure = False
 
     @abstractmethod
     def init(self, energy, batch, rng):

@@ -47,6 +47,7 @@ class CD(MeanFieldPrediction):
     """
 
     requires = (GibbsEnergy,)
+    is_pure = True
 
     def __init__(self, n_sweeps=1, start="data"):
         self.n_sweeps = n_sweeps
@@ -74,9 +75,12 @@ class CD(MeanFieldPrediction):
         positive = state.data.batch_states(energy, batch)
         start = self._initial_states(energy, positive, rng)
         n_blocks = -(-len(start) // BLOCK)
-        generators = state.generators[:n_blocks]
+        generators = state.generators
+        if isinstance(generators, list):
+            generators = generators[:n_blocks]
         X, _ = sweep(energy.at(batch), start, generators, n_sweeps=self.n_sweeps)
-        state.generators[:n_blocks] = generators
+        if isinstance(generators, list):
+            state.generators[:n_blocks] = generators
         return positive, States(X, None, batch.log_weights), state, {}
 
     def _initial_states(self, energy, positive, rng):

@@ -39,6 +39,8 @@ class PCD(ParticleLearner):
     gradient", ICML (2008).
     """
 
+    is_pure = True
+
     def __init__(self, n_chains=None, n_sweeps=None):
         self.n_chains = n_chains
         self.n_sweeps = n_sweeps
@@ -69,7 +71,7 @@ class PCD(ParticleLearner):
         positive = state.data(energy, batch)
         move = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
         after = replace(move(energy, state), energy=energy)
-        return positive, after.phase, after, {"flip_rate": float((after.X != state.X).mean())}
+        return positive, after.phase, after, {"flip_rate": (after.X != state.X).mean()}
 
     def _sweep(self, energy, state):
         has_hidden = isinstance(energy, HiddenLayerEnergy)

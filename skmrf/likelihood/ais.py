@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._jax import open_device
 from .._utils.codes import check_states
 from .._utils.interrupts import remaining_time
 from .._utils.log_weights import log_mean_exp
@@ -49,6 +50,7 @@ def ais(
     max_width=1.0,
     random_state=None,
     n_jobs=None,
+    device="cpu",
 ):
     r"""Estimate the log partition function by annealed importance sampling in both directions.
 
@@ -93,6 +95,10 @@ def ais(
         Seed or generator. Pass an int for reproducible results.
     n_jobs : int, optional
         Number of threads over blocks of 64 chains. The result does not depend on it.
+    device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
+        Device of the chains: the compiled functions of numba, a GPU, or the default device of JAX.
+        The models are those of two-state variables. The parameters and the states have the data
+        type float32 there.
 
     Returns
     -------
@@ -121,10 +127,12 @@ def ais(
     check_choice("schedule", schedule, ("adaptive", "linear"))
     if start is not None:
         start = _check_start(start, energy)
-    began = monotonic()
-    reference = _fit_reference(energy, n_chains, rng, n_jobs) if reference is None else reference
+    began, device = monotonic(), open_device(device)
+    chains = _ChainSettings(n_chains, n_jobs, device)
+    if reference is None:
+        reference = _fit_reference(energy, chains, rng)
     n_affordable = N_REFERENCE_SWEEPS * remaining_time() / max(4.0 * (monotonic() - began), 1e-9)
-    path = _make_path(energy, reference, schedule, start, n_chains, n_jobs, rng)
+    path = _make_path(energy, reference, schedule, start, chains, rng)
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
         result = path.estimate(n_temperatures, max_width, rng)
@@ -224,9 +232,9 @@ def raise_bound(
     rng = check_generator(random_state)
     X = check_states(dense_rows(X), energy.visible_states)
     if reference is None:
-        reference = _fit_reference(energy, N_PILOT_CHAINS, rng, n_jobs)
+        reference = _fit_reference(energy, _ChainSettings(N_PILOT_CHAINS, n_jobs), rng)
     _check_reference(reference, energy)
-    schedule = _choose_betas(energy, reference, N_PILOT_CHAINS, "adaptive", rng)
+    schedule = _choose_betas(energy, reference, _ChainSettings(N_PILOT_CHAINS), "adaptive", rng)
     betas = _interpolate(schedule, n_temperatures)[::-1]
     out = energy.log_marginal(X).astype(float)
     possible = np.flatnonzero(out > -np.inf)
@@ -249,14 +257,26 @@ def _interpolate(schedule, n_temperatures):
     return np.interp(along, np.arange(len(schedule)), schedule)
 
 
-def _make_path(energy, reference, schedule, start, n_chains, n_jobs, rng):
+class _ChainSettings(NamedTuple):
+    """Number of chains, threads that move them, and their device."""
+
+    n_chains: int
+    n_jobs: int | None = None
+    device: Any = None
+
+    def spawn(self, rng):
+        """Return random generators of the chains, or chains of the device."""
+        return spawn_generators(rng, self.n_chains, self.device)
+
+
+def _make_path(energy, reference, schedule, start, chains, rng):
     """Return the annealing path from a reference distribution or model to the energy."""
     if isinstance(reference, FactorGraph):
         check_reference_model(reference, energy)
-        return ModelPath(energy, reference, start, n_chains, n_jobs)
+        return ModelPath(energy, reference, start, chains.n_chains, chains.n_jobs)
     _check_reference(reference, energy)
-    betas = _choose_betas(energy, reference, n_chains, schedule, rng)
-    return _AnnealingPath(energy, reference, betas, start, n_chains, n_jobs)
+    betas = _choose_betas(energy, reference, chains, schedule, rng)
+    return _AnnealingPath(energy, reference, betas, start, chains)
 
 
 def _check_start(start, energy):
@@ -306,23 +326,23 @@ def _estimate_with_longer_paths(path, max_width, rng, n_temperatures):
             return result if is_known else without_upper_limit(result)
 
 
-def _fit_reference(energy, n_chains, rng, n_jobs):
+def _fit_reference(energy, chains, rng):
     """Return a reference: independent variables with approximately the model's marginals."""
-    X = Product.uniform(energy.visible_states).sample(n_chains, rng)
-    generators = spawn_generators(rng, n_chains)
-    X, _ = sweep(energy, X, generators, n_sweeps=N_REFERENCE_SWEEPS, n_jobs=n_jobs)
+    X = Product.uniform(energy.visible_states).sample(chains.n_chains, rng)
+    generators = chains.spawn(rng)
+    X, _ = sweep(energy, X, generators, n_sweeps=N_REFERENCE_SWEEPS, n_jobs=chains.n_jobs)
     return Product.from_counts(X, energy.visible_states)
 
 
-def _choose_betas(energy, reference, n_chains, schedule, rng):
+def _choose_betas(energy, reference, chains, schedule, rng):
     """Return the schedule of inverse temperatures between 0 (reference) and 1 (model).
 
     Unless the schedule is linear, all steps of the schedule are about equally difficult.
     """
     if schedule == "linear":
         return np.array([0.0, 1.0])
-    X = reference.sample(n_chains, rng)
-    pilot = run_smc(Tempering(reference, energy), X, spawn_generators(rng, n_chains), rng)
+    X = reference.sample(chains.n_chains, rng)
+    pilot = run_smc(Tempering(reference, energy), X, chains.spawn(rng), rng)
     return np.array(pilot.betas)
 
 
@@ -333,9 +353,13 @@ class _AnnealingPath(NamedTuple):
     reference: Product
     betas_of_schedule: np.ndarray
     start: np.ndarray | None
-    n_chains: int
-    n_jobs: int | None
+    chains: _ChainSettings
     first_temperatures: int = FIRST_TEMPERATURES
+
+    @property
+    def n_chains(self):
+        """Number of chains."""
+        return self.chains.n_chains
 
     def has_zero_potentials(self):
         """Return whether states of probability zero are common in samples of the reference."""
@@ -347,9 +371,9 @@ class _AnnealingPath(NamedTuple):
         energy, reference = self.energy, self.reference
         betas = _interpolate(self.betas_of_schedule, n_temperatures)
         X = reference.sample(self.n_chains, rng)
-        generators = spawn_generators(rng, self.n_chains)
+        generators = self.chains.spawn(rng)
         X, forward = sweep(
-            energy, X, generators, betas=betas, reference=reference, n_jobs=self.n_jobs
+            energy, X, generators, betas=betas, reference=reference, n_jobs=self.chains.n_jobs
         )
         if (forward == -np.inf).all():
             return zero_probability_result("ais")
@@ -362,7 +386,8 @@ class _AnnealingPath(NamedTuple):
 
     def _anneal_back(self, X, betas, generators):
         """Return the log weights of chains from (approximate) samples of the model."""
-        X, _ = sweep(self.energy, X, generators, n_sweeps=N_BURN_IN, n_jobs=self.n_jobs)
+        n_jobs = self.chains.n_jobs
+        X, _ = sweep(self.energy, X, generators, n_sweeps=N_BURN_IN, n_jobs=n_jobs)
         _, log_weights = sweep(
             self.energy,
             X,
@@ -370,6 +395,6 @@ class _AnnealingPath(NamedTuple):
             betas=betas[::-1],
             reference=self.reference,
             reverse=True,
-            n_jobs=self.n_jobs,
+            n_jobs=n_jobs,
         )
         return log_weights

@@ -7,6 +7,7 @@ import numpy as np
 from .._kernels.gibbs import binary_field, sweep_binary, sweep_tables
 from .._utils.codes import STATE
 from .._utils.interrupts import InterruptLater
+from .._utils.namespaces import is_numpy
 from .._utils.parallel import run_blocks
 from .._utils.rows import dense_rows
 from ..energies.conditionals import (
@@ -14,7 +15,7 @@ from ..energies.conditionals import (
     BipartiteConditionals,
     CoupledLayerConditionals,
 )
-from .layers import sweep_coupled_layers, sweep_layers
+from .layers import sweep_coupled_layers, sweep_layers, sweep_on_device
 
 BLOCK = 64
 BLOCKS_AT_ONCE = 8  # blocks of chains in one matrix product
@@ -130,7 +131,7 @@ class Product(NamedTuple):
         return X
 
 
-def spawn_generators(rng, n_chains):
+def spawn_generators(rng, n_chains, device=None):
     """Return a list with one random generator for each block of 64 chains.
 
     Parameters
@@ -139,12 +140,17 @@ def spawn_generators(rng, n_chains):
         Generator from which the seeds are drawn.
     n_chains : int
         Number of chains.
+    device : Device, optional
+        Device of JAX on which the chains move.
 
     Returns
     -------
-    list of numpy.random.Generator
-        One generator per block; the last block can have fewer than 64 chains.
+    list of numpy.random.Generator, or DeviceChains
+        One generator per block; the last block can have fewer than 64 chains. With a device, its
+        chains.
     """
+    if device is not None:
+        return device.chains(rng)
     n_blocks = -(-n_chains // BLOCK)
     seeds = np.random.SeedSequence(rng.integers(0, 2**63, size=2).tolist())
     return [np.random.default_rng(s) for s in seeds.spawn(n_blocks)]
@@ -190,9 +196,10 @@ def sweep(
     X : ndarray of int of shape (n_chains, n_visible)
         State codes of the visible variables at which the chains start. The visible variables are
         all variables except those of a hidden layer. The array is not changed.
-    generators : list of numpy.random.Generator
+    generators : list of numpy.random.Generator, or DeviceChains
         One generator for each block of 64 chains, from :func:`spawn_generators`. The list is
-        updated in place: afterwards it contains the advanced generators.
+        updated in place: afterwards it contains the advanced generators. With the ``DeviceChains``
+        of a device of JAX, the chains move there, and ``X`` may be an array of JAX.
     n_sweeps : int, default=1
         Number of sweeps at beta = 1. Ignored if ``betas`` is given.
     betas : ndarray of shape (n_sweeps + 1,), optional
@@ -219,11 +226,15 @@ def sweep(
     betas = np.ones(n_sweeps + 1) if betas is None else np.ascontiguousarray(betas, dtype=float)
     reference = Product.uniform(energy.visible_states) if reference is None else reference
     clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
-    X = np.array(X, dtype=STATE, order="C")
+    X = np.array(X, dtype=STATE, order="C") if is_numpy(X) else X
     log_weights = np.zeros(len(X))
     if len(X) == 0:
         return X, log_weights
     conditionals = energy.conditionals()
+    if not isinstance(generators, list):
+        return sweep_on_device(
+            conditionals, reference, betas, X, clamped, generators, reverse=reverse
+        )
     blocks = blocks_of(len(X))
     if isinstance(conditionals, BipartiteConditionals):
         X = sweep_layers(

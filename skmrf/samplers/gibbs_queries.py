@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._jax import open_device
 from .._utils.codes import MISSING
 from .._utils.interrupts import remaining_time
 from .._utils.parameters import check_number
@@ -12,7 +13,7 @@ LOWEST_BETA, HIGHEST_BETA = 0.05, 12.0
 UPDATES_IN_A_PIECE = 2_000_000
 
 
-def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
+def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None, device="cpu"):
     """Draw samples by independent Gibbs chains, with annealing in the first half of the sweeps.
 
     During the first half of the sweeps the inverse temperature increases from 0 to 1. The second
@@ -30,6 +31,8 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
         Number of sweeps of each chain.
     n_jobs : int, optional
         Number of threads over blocks of chains. Results do not depend on it.
+    device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
+        Device of the chains, as in :func:`skmrf.likelihood.ais`.
 
     Returns
     -------
@@ -44,7 +47,7 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None):
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
     betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
     X = Product.uniform(energy.visible_states).sample(n_samples, rng)
-    generators = spawn_generators(rng, n_samples)
+    generators = spawn_generators(rng, n_samples, open_device(device))
     X = _sweep_in_time(energy, X, generators, betas, n_jobs)
     check_possible(energy, X)
     return X
@@ -67,7 +70,7 @@ def _sweep_in_time(energy, X, generators, betas, n_jobs):
     return X
 
 
-def draw_missing(energy, X, rng, *, n_sweeps=1000, n_jobs=None):
+def draw_missing(energy, X, rng, *, n_sweeps=1000, n_jobs=None, device="cpu"):
     """Sample the missing entries of each row given its other entries.
 
     Each row has its own Gibbs chain, which is annealed as in :func:`draw`.
@@ -84,6 +87,8 @@ def draw_missing(energy, X, rng, *, n_sweeps=1000, n_jobs=None):
         Number of sweeps of each chain.
     n_jobs : int, optional
         Number of threads over blocks of chains. Results do not depend on it.
+    device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
+        Device of the chains, as in :func:`skmrf.likelihood.ais`.
 
     Returns
     -------
@@ -94,7 +99,7 @@ def draw_missing(energy, X, rng, *, n_sweeps=1000, n_jobs=None):
     start = Product.uniform(energy.visible_states).sample(len(X), rng)
     start[observed] = X[observed]
     betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
-    generators = spawn_generators(rng, len(X))
+    generators = spawn_generators(rng, len(X), open_device(device))
     moved, _ = sweep(energy, start, generators, betas=betas, clamped=observed, n_jobs=n_jobs)
     return moved
 

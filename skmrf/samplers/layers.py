@@ -9,7 +9,14 @@ import numpy as np
 from .._kernels.gibbs import draw_in_order
 from .._kernels.layers import draw_by_words, draw_units, softplus_sums, unit_means
 from .._utils.codes import STATE
-from ..energies.conditionals import bias_rows, bias_sums
+from ..energies.conditionals import (
+    BinaryConditionals,
+    BipartiteConditionals,
+    CoupledLayerConditionals,
+    TableConditionals,
+    bias_rows,
+    bias_sums,
+)
 
 SMALLEST_BETA = 1e-30  # stands for 0 in divisions
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
@@ -193,8 +200,8 @@ def sweep_from_hidden(energy, H, generators, blocks, n_sweeps):
         Model.
     H : ndarray of shape (n_chains, n_hidden), dtype of the weights
         Hidden states at which the chains start.
-    generators : list of numpy.random.Generator
-        One generator per block of chains.
+    generators : list of numpy.random.Generator, or DeviceChains
+        One generator per block of chains, or chains on a device of JAX.
     blocks : list of slice
         Chains of each generator.
     n_sweeps : int
@@ -209,6 +216,8 @@ def sweep_from_hidden(energy, H, generators, blocks, n_sweeps):
     H : ndarray of shape (n_chains, n_hidden)
         Hidden states, sampled with these means.
     """
+    if not isinstance(generators, list):
+        return generators.alternate(energy.conditionals(), H, n_sweeps)
     weights, *biases = energy.conditionals()
     visible_bias, hidden_bias = (bias_rows(b, len(H)) for b in biases)
     n_visible, n_hidden = weights.shape
@@ -224,6 +233,57 @@ def sweep_from_hidden(energy, H, generators, blocks, n_sweeps):
         unit_means(means, hidden_bias, means)
         H = (hidden_noise.draw() < means).astype(weights.dtype)
     return V.astype(STATE), means, H
+
+
+def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, reverse=False):
+    """Run Gibbs sweeps on a device of JAX, with the parameters and results of a sweep.
+
+    Parameters
+    ----------
+    conditionals : BipartiteConditionals
+        Parameters of the model.
+    reference : Product
+        Distribution of the visible variables at beta = 0.
+    betas : ndarray of shape (n_sweeps + 1,)
+        Path of inverse temperatures.
+    X : array of shape (n_chains, n_visible)
+        States at which the chains start.
+    clamped : ndarray of bool
+        True for entries that keep their state; of the shape of X, or empty.
+    chains : DeviceChains
+        Chains of the device.
+    reverse : bool, default=False
+        Whether the variables are visited from the last to the first.
+
+    Returns
+    -------
+    X : array of shape (n_chains, n_visible)
+        States at which the chains end.
+    log_weights : array of shape (n_chains,)
+        Log weights of annealed importance sampling.
+    """
+    if isinstance(conditionals, TableConditionals):
+        raise ValueError(
+            "A device of JAX cannot sample models of tables. Use a model of two-state variables, "
+            'or device="cpu".'
+        )
+    odds = reference.log_p[reference.start + 1] - reference.log_p[reference.start]
+    constant, n_hidden = -reference.log_p[reference.start].sum(), 0
+    if isinstance(conditionals, BipartiteConditionals):
+        n_hidden = conditionals.weights.shape[1]
+        X, log_weights = chains.sweep_layers(conditionals, odds, betas, X, clamped)
+    else:
+        if isinstance(conditionals, BinaryConditionals):
+            coupling, bias, offset = conditionals
+            none = np.zeros((len(bias), 0)), np.zeros(0)
+            conditionals = CoupledLayerConditionals(coupling, none[0], bias, none[1], offset)
+        n_hidden = conditionals.weights.shape[1]
+        *arrays, offset = conditionals
+        constant += offset
+        order = np.arange(len(odds))[:: -1 if reverse else 1]
+        X, log_weights = chains.sweep_in_order(arrays, odds, order, betas, X, clamped)
+    constant += n_hidden * np.log(2.0)
+    return X, log_weights + (betas[-1] - betas[0]) * constant
 
 
 def _softplus(activation, bias, scale):

@@ -13,6 +13,7 @@ from .._utils.results import Latest
 from .._utils.rows import Batch
 from .._utils.warn import warn_caller
 from ..samplers.smc import resample
+from .device import DeviceUpdates
 from .preconditioning import make_preconditioner
 from .reports import SilentReports
 from .settings import MAX_UPDATES
@@ -69,17 +70,24 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
     start_epoch = state.epoch if start_epoch is None else start_epoch
     progress = Progress(replace(state, start_epoch=start_epoch))
     del state  # the progress holds the only reference
-    stepping = SolverIteration if settings.optimizer is None else StochasticEpoch
-    rule = stepping(learner, data, settings)
+    rule = _stepping(settings)(learner, data, settings)
     try:
         _train(rule, settings, progress, SilentReports() if reports is None else reports)
     except KeyboardInterrupt:
         if not settings.interruptible:
             raise
+        rule.collect(progress)
         progress.state = recover(progress.state, settings)
         _warn_interrupted(progress.state)
     _warn_inference(progress.state, settings)
     return progress.state
+
+
+def _stepping(settings):
+    """Return the class of the epochs of a run."""
+    if settings.optimizer is None:
+        return SolverIteration
+    return StochasticEpoch if settings.device is None else DeviceEpoch
 
 
 def _train(rule, settings, progress, reports):
@@ -89,6 +97,8 @@ def _train(rule, settings, progress, reports):
         reports.begin()
         with rule.guard():
             info = rule.advance(progress)
+            if settings.score is not None or reports.read_models:
+                rule.collect(progress)
             with InterruptLater():
                 progress.record(info, settings)
         if reports.end(progress.state):
@@ -200,6 +210,9 @@ class SolverIteration:
         )
         return {"objective": solver_state.value, "gradient_max": solver_state.gradient_max}
 
+    def collect(self, progress):
+        """Do nothing, because the training state is complete after each iteration."""
+
     def is_done(self, state):
         """Return True if the solver has converged or cannot improve the objective."""
         return state.optimizer.is_done
@@ -281,6 +294,9 @@ class StochasticEpoch:
             diagnostics.add(info)
         return diagnostics.summary()
 
+    def collect(self, progress):
+        """Do nothing, because the training state is complete after each update."""
+
     def is_done(self, state):
         """Return True if training has converged in an epoch of this run."""
         return state.epoch > state.start_epoch and self.has_converged(state)
@@ -292,6 +308,34 @@ class StochasticEpoch:
 
     def finish(self, progress):
         """Do nothing at the end of a run, because a next run needs the whole training state."""
+
+
+class DeviceEpoch(StochasticEpoch):
+    """Epochs of stochastic training on a device of JAX; one function updates all parameters.
+
+    The training state on the host gets the arrays of the device only when they are read.
+    """
+
+    def begin(self, progress):
+        """Send the training rows and the arrays of the training state to the device."""
+        self.updates = DeviceUpdates(self.learner, self.data, self.settings, progress.state)
+
+    def advance(self, progress):
+        """Make one parameter update per random minibatch; return the mean diagnostics."""
+        rng = progress.state.rng
+        info = self.updates.epoch(random_order(self.data, rng), rng)
+        progress.update(step=self.updates.step, converged=self.updates.is_done)
+        if not np.isfinite(info["gradient_rms"]):
+            self.collect(progress)
+        return info
+
+    def collect(self, progress):
+        """Set the training state to the arrays of the device."""
+        progress.update(**self.updates.collect())
+
+    def finish(self, progress):
+        """Set the training state to the arrays of the device."""
+        self.collect(progress)
 
 
 class Diagnostics:
@@ -309,7 +353,7 @@ class Diagnostics:
             if isinstance(value, Latest):
                 self.latest[name] = float(value)
             else:
-                self.sums[name] = self.sums.get(name, 0.0) + value
+                self.sums[name] = self.sums.get(name, 0.0) + float(value)
 
     def summary(self):
         """Return the mean of each diagnostic, or its last value if it is a ``Latest``."""

@@ -38,6 +38,16 @@ class Optimizer(BaseEstimator, ABC):
         It may modify the arrays of the state and of the gradient, but never those of theta.
         """
 
+    def pure_step(self, theta, gradient, rate, state):
+        """Return the same as :meth:`step` for arrays of JAX, without changing an array.
+
+        An optimizer without this method works on numpy arrays only.
+        """
+        raise ValueError(
+            f'The optimizer {type(self).__name__} has no pure_step. Use device="cpu", or '
+            "implement it."
+        )
+
 
 class SGD(Optimizer):
     r"""Stochastic gradient ascent, :math:`\theta + \eta g`."""
@@ -54,6 +64,14 @@ class SGD(Optimizer):
         for k, v in theta.items():
             gradient_step(v.reshape(-1), moved[k].reshape(-1), rate)
         return moved, dict.fromkeys(theta, rate), state
+
+    def pure_step(self, theta, gradient, rate, state):
+        """Return the same as :meth:`step`, without changing an array."""
+        return (
+            {k: v + rate * gradient[k] for k, v in theta.items()},
+            dict.fromkeys(theta, rate),
+            state,
+        )
 
 
 class Momentum(Optimizer):
@@ -82,6 +100,12 @@ class Momentum(Optimizer):
             np.multiply(state[k], rate, out=gradient[k])
             gradient[k] += v
         return gradient, dict.fromkeys(theta, rate), state
+
+    def pure_step(self, theta, gradient, rate, state):
+        """Return the same as :meth:`step`, without changing an array."""
+        state = {k: self.momentum * v + gradient[k] for k, v in state.items()}
+        moved = {k: v + rate * state[k] for k, v in theta.items()}
+        return moved, dict.fromkeys(theta, rate), state
 
 
 class Adam(Optimizer):
@@ -129,6 +153,16 @@ class Adam(Optimizer):
                 adam_step(*before, betas, corrections, rate, self.epsilon, after, part)
         state = state | {"t": t}
         return moved, AdamSizes(state["square"], rate, corrections[1], self.epsilon), state
+
+    def pure_step(self, theta, gradient, rate, state):
+        """Return the same as :meth:`step`, without changing an array."""
+        t, b1, b2 = state["t"] + 1, self.beta_1, self.beta_2
+        mean = {k: b1 * v + (1 - b1) * gradient[k] for k, v in state["mean"].items()}
+        square = {k: b2 * v + (1 - b2) * gradient[k] ** 2 for k, v in state["square"].items()}
+        correction = (1 - b2**t) ** -0.5
+        sizes = {k: rate / (v**0.5 * correction + self.epsilon) for k, v in square.items()}
+        moved = {k: v + sizes[k] * mean[k] / (1 - b1**t) for k, v in theta.items()}
+        return moved, sizes, {"t": t, "mean": mean, "square": square}
 
 
 class AdamSizes(Mapping):

@@ -9,6 +9,7 @@ that are the same parameter.
 
 import numpy as np
 
+from .._utils.namespaces import namespace
 from .._utils.parameters import check_choice, check_number
 
 FREE = 0.01  # factor of the penalty of entries of group -1, if there is a centre
@@ -18,6 +19,7 @@ class NoPenalty:
     """No penalty."""
 
     smooth = True
+    is_pure = True  # takes arrays of JAX
 
     def value(self, theta):
         """Return 0, the value of no penalty."""
@@ -111,7 +113,8 @@ class L1(NoPenalty):
         out = {}
         for k, v in theta.items():
             threshold = (sizes[k] * self.weights[k]).astype(v.dtype)
-            out[k] = np.sign(v) * np.maximum(np.abs(v) - threshold, 0.0)
+            xp = namespace(v)
+            out[k] = xp.sign(v) * xp.maximum(xp.abs(v) - threshold, 0.0)
         return out
 
 
@@ -162,6 +165,7 @@ class GroupL1(NoPenalty):
     """
 
     smooth = False
+    is_pure = False
 
     def __init__(self, alpha, groups, multiplicity=None):
         self.alpha = alpha

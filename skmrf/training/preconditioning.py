@@ -1,11 +1,11 @@
 """Preconditioners of training: approximate inverse Hessians, and stochastic ascent with them."""
 
 import numpy as np
-from scipy.special import expit
 
 from .._kernels.tables import precondition_pairs, precondition_singles
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
+from .._utils.namespaces import sigmoid, without_diagonal
 from ..energies import TableEnergy
 from .optimizers import SGD
 
@@ -114,10 +114,10 @@ class LayerPreconditioner:
         """Return the preconditioned gradient, a dict of arrays shaped like theta."""
         means, scale = self.means, self.scale
         visible, hidden = gradient["visible_bias"], gradient["hidden_bias"]
-        offsets = expit(theta["hidden_bias"] + means @ theta["weights"])
+        offsets = sigmoid(theta["hidden_bias"] + means @ theta["weights"])
         weights = gradient["weights"]
-        weights -= np.multiply.outer(means, hidden)
-        weights -= np.multiply.outer(visible, offsets)
+        weights -= means[:, None] * hidden
+        weights -= visible[:, None] * offsets
         weights *= scale[:, None]
         return {
             "weights": weights,
@@ -154,9 +154,9 @@ class PairPreconditioner:
     def steps(self, theta, gradient):
         """Return the preconditioned gradient, a dict of arrays shaped like theta."""
         bias = gradient["bias"]
-        shift = np.multiply.outer(self.means, bias)
+        shift = self.means[:, None] * bias
         coupling = self.pair_scale * (gradient["coupling"] - shift - shift.T)
-        np.fill_diagonal(coupling, 0.0)
+        coupling = without_diagonal(coupling)
         return {"coupling": coupling, "bias": self.scale * bias - coupling @ self.means}
 
 
@@ -212,6 +212,10 @@ class PreconditionedSGD(SGD):
     def step(self, theta, gradient, rate, state):
         """Return the updated parameters, their step sizes, and the optimizer's state."""
         return super().step(theta, self.preconditioner.steps(theta, gradient), rate, state)
+
+    def pure_step(self, theta, gradient, rate, state):
+        """Return the same as :meth:`step`, without changing an array."""
+        return super().pure_step(theta, self.preconditioner.steps(theta, gradient), rate, state)
 
 
 def make_preconditioner(energy, data, penalty, min_curvature=0.0):

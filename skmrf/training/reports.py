@@ -16,7 +16,15 @@ SCORES = ("validation_score", "objective", "loss", "gradient_rms", "gradient_max
 
 
 class SilentReports:
-    """Placeholder for runs without callbacks: it reports nothing."""
+    """Placeholder for runs without callbacks: it reports nothing.
+
+    Attributes
+    ----------
+    read_models : bool
+        Whether the end of an epoch reads the model, and not only its diagnostics.
+    """
+
+    read_models = False
 
     def begin(self):
         """Do nothing when an epoch begins."""
@@ -119,6 +127,12 @@ class EpochReports:
         n_tasks = None if max_iter is None else max_iter + n_sub_estimators
         self.root = estimator._init_callback_context(max_subtasks=n_tasks)
         self.root.call_on_fit_task_begin(estimator=estimator, **self.rows)
+
+    @property
+    def read_models(self):
+        """Whether a checkpoint or a callback reads the model at the end of an epoch."""
+        has_file = type(self.checkpoint) is not NoCheckpoint
+        return has_file or bool(vars(self.estimator).get("_skl_callbacks"))
 
     def fit(self, name, sub_estimator, sample_weight):
         """Fit a sub-estimator to the same rows, and report its fit to the callbacks as a task."""

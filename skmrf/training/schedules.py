@@ -10,6 +10,8 @@ from sklearn.base import BaseEstimator
 
 from .._utils.parameters import check_number
 
+PAIRS = ("first", "second"), ("first", "first"), ("second", "second")
+
 
 class _Schedule(BaseEstimator):
     """Base class of learning-rate schedules, which by default never end training."""
@@ -40,6 +42,14 @@ class _Schedule(BaseEstimator):
             Whether training ends.
         """
         return {"t": state["t"] + 1}, False, False
+
+    def pure_state(self, state, theta):
+        """Return the state for :meth:`pure_observe`: numbers and arrays shaped like theta."""
+        return state
+
+    def pure_observe(self, gradient, state, resolution):
+        """Return the same as :meth:`observe` for arrays of JAX, without changing an array."""
+        return self.observe(gradient, state, resolution)
 
     def new_window(self, state):
         """Return the schedule's state after an interruption, without sums of gradients."""
@@ -125,7 +135,8 @@ class LinearRate(_Schedule):
 
     def value(self, state):
         """Return the learning rate of the next update."""
-        return self.rate * max(0.0, 1.0 - state["t"] / self.n_updates)
+        t = state["t"]
+        return self.rate * (1.0 - t / self.n_updates) * (t < self.n_updates)
 
     def observe(self, gradient, state, resolution):
         """Advance the schedule by one update; training ends after ``n_updates`` updates."""
@@ -191,6 +202,36 @@ class AdaptiveRate(_Schedule):
         window = int(state["window"] * 1.5) if is_noise else state["window"]
         state = {"t": 0, "halvings": halvings, "window": window, "first": None, "second": None}
         return state, is_noise, halvings > self.n_halvings
+
+    def pure_state(self, state, theta):
+        """Return the state for :meth:`pure_observe`: sums without gradients are arrays of zeros."""
+        zeros = {k: np.zeros_like(v) for k, v in theta.items()}
+        return state | {half: state[half] or zeros for half in ("first", "second")}
+
+    def pure_observe(self, gradient, state, resolution):
+        """Return the same as :meth:`observe` for arrays of JAX, without changing an array."""
+        t, window, halvings = state["t"] + 1, state["window"], state["halvings"]
+        is_first, is_end = 1 * (t <= window // 2), t >= window
+        shares = {"first": is_first, "second": 1 - is_first}
+        sums = {
+            half: {k: v + share * gradient[k] for k, v in state[half].items()}
+            for half, share in shares.items()
+        }
+        inner, first, second = (_inner(sums[a], sums[b]) for a, b in PAIRS)
+        norms = (first * second) ** 0.5
+        is_turned = inner / (norms + (norms == 0)) < self.cosine
+        is_small = first + second + 2.0 * inner < resolution * window**2
+        is_noise = (is_turned | is_small) & is_end
+        halvings, window = halvings + is_noise, window + is_noise * (window // 2)
+        goes_on = 1 - is_end
+        state = {"t": t * goes_on, "halvings": halvings, "window": window}
+        sums = {half: {k: v * goes_on for k, v in s.items()} for half, s in sums.items()}
+        return state | sums, is_noise, halvings > self.n_halvings
+
+
+def _inner(a, b):
+    """Return the inner product of two dicts of arrays."""
+    return sum((a[k] * b[k]).sum() for k in a)
 
 
 def _mean_square(state):

@@ -67,6 +67,8 @@ class Settings:
     multiplicity : dict of str to int
         Number of entries of an array of theta that are the same parameter, as in
         :class:`~skmrf.energies.Energy`. It is 1 for arrays without an entry in the dict.
+    device : Device or None
+        Device of JAX on which training runs; None for the compiled functions of numba.
     """
 
     optimizer: Any = field(default_factory=Adam)
@@ -88,3 +90,4 @@ class Settings:
     complete: bool = True
     interruptible: bool = True
     multiplicity: dict = field(default_factory=dict)
+    device: Any = None

@@ -1,0 +1,147 @@
+"""Time whole fits and annealing on the CPU and on a device of JAX, side by side.
+
+Run ``python benchmarks/device.py``. It needs ``pip install "skmrf[jax]"`` or, for a GPU, ``pip
+install "skmrf[cuda]"``. Each fit is run once before it is timed, so that no compilation is timed.
+Random binary rows have the size of MNIST, because times do not depend on the values. The times of
+an epoch are differences of fits with many and few epochs, divided by the number of epochs, and the
+whole fit with its transfers is in a column of its own.
+"""
+
+import time
+import warnings
+
+import numpy as np
+from _common import bars, options, save
+from sklearn.exceptions import ConvergenceWarning
+
+from skmrf import RBM, BoltzmannMachine
+from skmrf._jax import open_device
+from skmrf.energies import BipartiteEnergy, PairwiseEnergy
+from skmrf.learners import PCD
+from skmrf.likelihood import ais
+
+N_ROWS, N_COLUMNS = 10_000, 784
+
+
+def binary_rows(n_rows=N_ROWS, n_columns=N_COLUMNS):
+    """Return random rows whose columns have different means."""
+    rng = np.random.default_rng(0)
+    return (rng.random((n_rows, n_columns)) < rng.random(n_columns)).astype(np.int16)
+
+
+def fit_seconds(X, device, max_iter, n_components, batch_size):
+    """Return the seconds of a whole fit with as many chains as rows in a batch."""
+    model = RBM(
+        n_components,
+        PCD(n_chains=batch_size),
+        alpha=0.001,
+        batch_size=batch_size,
+        max_iter=max_iter,
+        device=device,
+        random_state=0,
+    )
+    start = time.perf_counter()
+    model.fit(X)
+    return time.perf_counter() - start
+
+
+def time_fit(X, device, n_epochs, **options):
+    """Return the seconds of a fit, and of one more epoch."""
+    fit_seconds(X, device, 2, **options)  # compiles
+    few = fit_seconds(X, device, 2, **options)
+    many = fit_seconds(X, device, 2 + n_epochs, **options)
+    return many, (many - few) / n_epochs
+
+
+def layer_model(n_hidden=500):
+    """Return two layers of the size of MNIST with random parameters."""
+    rng = np.random.default_rng(1)
+    weights = rng.normal(0.0, 0.05, (N_COLUMNS, n_hidden)).astype(np.float32)
+    return BipartiteEnergy(weights, rng.normal(size=N_COLUMNS), -rng.random(n_hidden))
+
+
+def pair_model(n_variables=200):
+    """Return coupled variables with random parameters."""
+    rng = np.random.default_rng(2)
+    coupling = rng.normal(0.0, 0.05, (n_variables, n_variables))
+    return PairwiseEnergy(
+        np.triu(coupling, 1) + np.triu(coupling, 1).T, rng.normal(size=n_variables)
+    )
+
+
+def time_annealing(energy, device, n_chains=1000, n_temperatures=1000):
+    """Return the seconds of annealing in both directions, after a compilation."""
+    options = {"n_chains": n_chains, "schedule": "linear", "random_state": 0, "device": device}
+    ais(energy, n_temperatures=500, **options)
+    start = time.perf_counter()
+    ais(energy, n_temperatures=n_temperatures, **options)
+    return time.perf_counter() - start
+
+
+def time_pair_epochs(X, device, n_epochs):
+    """Return the seconds of one epoch of a Boltzmann machine without hidden units."""
+
+    def fit(max_iter):
+        model = BoltzmannMachine(
+            PCD(n_chains=1000, n_sweeps=1), n_components=0, states=(0, 1), alpha=0.001,
+            batch_size=1000, max_iter=max_iter, device=device, random_state=0,
+        )  # fmt: skip
+        start = time.perf_counter()
+        model.fit(X)
+        return time.perf_counter() - start
+
+    fit(2)
+    few = fit(2)
+    many = fit(2 + n_epochs)
+    return many, (many - few) / n_epochs
+
+
+def time_work(X, devices, fast):
+    """Yield a row of the table for each kind of work, with the seconds on each device."""
+    sizes = ((500, 100), (500, 1000), (10, 100))
+    for n_components, batch_size in sizes[1:] if fast else sizes:
+        row = {"work": f"RBM epoch, 784 x {n_components}, batches and chains of {batch_size}"}
+        for device, n in devices.items():
+            size = {"n_components": n_components, "batch_size": batch_size}
+            whole, row[device] = time_fit(X, device, n, **size)
+            row[f"{device}_fit"] = whole / (n + 2)
+        yield row
+    row = {"work": "epoch of 200 coupled variables, batches and chains of 1000"}
+    for device, n in devices.items():
+        whole, row[device] = time_pair_epochs(X[:, :200], device, n)
+        row[f"{device}_fit"] = whole / (n + 2)
+    yield row
+    for what, energy in (("784 x 500", layer_model()), ("200 coupled variables", pair_model())):
+        yield {
+            "work": f"annealing both ways, {what}, 1000 chains, 1000 temperatures",
+            **{device: time_annealing(energy, device) for device in devices},
+        }
+
+
+def main():
+    """Time all work on the CPU and on a device, and print a table."""
+    parser = options(__doc__)
+    parser.add_argument("--device", default="jax", help="jax, gpu or cuda")
+    parser.add_argument("--epochs", type=int, default=2, help="timed epochs on the CPU")
+    parser.add_argument("--device-epochs", type=int, default=20, help="timed epochs on the device")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    warnings.simplefilter("ignore", UserWarning)
+    devices, rows = {"cpu": args.epochs, args.device: args.device_epochs}, []
+    for row in time_work(binary_rows(), devices, args.fast):
+        rows.append(row | {"factor": row["cpu"] / row[args.device]})
+        print(rows[-1], flush=True)
+    columns = {
+        "work": "work",
+        "cpu": "CPU, s",
+        args.device: f"{open_device(args.device)}, s",
+        f"{args.device}_fit": "whole fit per epoch, s",
+        "factor": "factor",
+    }
+    save(args, "device", rows, columns)
+    keys = {"cpu": "CPU", args.device: args.device}
+    bars(args, "device", rows, keys, lambda row: row["work"], xlabel="seconds")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Computations on devices with JAX, the only package that imports it.
+
+JAX is imported by the first call of :func:`open_device` with another name than "cpu".
+"""
+
+from .._utils.parameters import check_choice
+
+DEVICES = ("cpu", "cuda", "gpu", "jax")
+
+
+def open_device(name):
+    """Return a device of JAX by name, or None for "cpu", the compiled functions of numba.
+
+    Parameters
+    ----------
+    name : {"cpu", "gpu", "cuda", "jax"}
+        "gpu" and "cuda" are the first GPU. "jax" is the device that JAX uses by default.
+
+    Returns
+    -------
+    Device or None
+        The device.
+
+    Raises
+    ------
+    ImportError
+        If JAX is not installed.
+    ValueError
+        If the name is unknown, or JAX finds no GPU.
+    """
+    check_choice("device", name, DEVICES)
+    if name == "cpu":
+        return None
+    try:
+        from .devices import find_device
+    except ImportError as error:
+        extra = "jax" if name == "jax" else "cuda"
+        raise ImportError(
+            f'device="{name}" needs JAX: pip install "skmrf[{extra}]". The default, '
+            'device="cpu", does not need it.'
+        ) from error
+    return find_device(name)

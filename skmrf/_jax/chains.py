@@ -1,0 +1,233 @@
+"""Gibbs sweeps of many Markov chains in JAX.
+
+All functions take arrays with one row per chain, of the states 0 and 1. Along a path, matrix
+products have the full precision of float32, because rounded weights would be those of a model with
+another log Z. In training, they have the default precision of the device.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+PIECE = 250  # sweeps of a compiled path; longer paths are run in pieces of this length
+
+
+class DeviceChains:
+    """Random numbers and Gibbs sweeps of Markov chains on a device.
+
+    It takes the place of the random generators of blocks of chains. Results are arrays of numpy,
+    but arrays of JAX inside of a compiled function.
+
+    Parameters
+    ----------
+    key : jax.Array
+        Key of the random numbers. Each call uses a new key.
+    device : Device, optional
+        Device of the arrays; None inside of a compiled function.
+    """
+
+    def __init__(self, key, device=None):
+        self.key = key
+        self.device = device
+
+    def split(self):
+        """Return a new key."""
+        self.key, key = jax.random.split(self.key)
+        return key
+
+    def random(self, shape):
+        """Return uniform random numbers below 1."""
+        return jax.random.uniform(self.split(), shape)
+
+    def alternate(self, conditionals, H, n_sweeps):
+        """Run Gibbs sweeps of two layers, starting from states of the hidden units.
+
+        Returns
+        -------
+        V : array of shape (n_chains, n_visible)
+            Visible states of the last sweep.
+        means : array of shape (n_chains, n_hidden)
+            Means of the hidden units given ``V``.
+        H : array of shape (n_chains, n_hidden)
+            Hidden states, sampled with these means.
+        """
+        weights, visible_bias, hidden_bias = conditionals
+
+        def step(carry, key):
+            first, second = jax.random.split(key)
+            V = _draw(carry[2] @ weights.T + visible_bias, first)
+            means = jax.nn.sigmoid(V @ weights + hidden_bias)
+            return (V, means, _bernoulli(means, second)), None
+
+        V = jnp.zeros((len(H), len(weights)), weights.dtype)
+        carry = step((V, H, H), self.split())[0]
+        if n_sweeps > 1:
+            carry = jax.lax.scan(step, carry, jax.random.split(self.split(), n_sweeps - 1))[0]
+        V, means, H = carry
+        return V.astype(jnp.int16), means, H
+
+    def sweep_layers(self, conditionals, odds, betas, X, clamped):
+        """Run Gibbs sweeps of two layers along a path of inverse temperatures.
+
+        Parameters
+        ----------
+        conditionals : tuple of arrays
+            Weights, visible biases and hidden biases.
+        odds : ndarray of shape (n_visible,)
+            Log odds of the visible units at beta = 0.
+        betas : ndarray of shape (n_sweeps + 1,)
+            Inverse temperatures; not traced.
+        X : array of shape (n_chains, n_visible)
+            States at which the chains start.
+        clamped : ndarray of bool
+            True for entries that keep their state; of the shape of X, or empty.
+
+        Returns
+        -------
+        X : array of shape (n_chains, n_visible)
+            States at which the chains end.
+        log_weights : array of shape (n_chains,)
+            Log weights of annealed importance sampling, for visible states of zeros and hidden
+            states with the total weight 1.
+        """
+        return self._follow(LAYERS, (*conditionals, odds), betas, X, clamped)
+
+    def sweep_in_order(self, conditionals, odds, order, betas, X, clamped):
+        """Run Gibbs sweeps of coupled visible variables and a layer of hidden units.
+
+        A sweep draws the hidden units as a layer, then the visible variables one after the other.
+
+        Parameters
+        ----------
+        conditionals : tuple of arrays
+            Couplings, weights, visible biases and hidden biases.
+        odds, betas, X, clamped
+            As in :meth:`sweep_layers`.
+        order : ndarray of int
+            Order of the visible variables.
+
+        Returns
+        -------
+        X, log_weights
+            As in :meth:`sweep_layers`.
+        """
+        return self._follow(IN_ORDER, (*conditionals, odds, order), betas, X, clamped)
+
+    def _follow(self, path_function, arrays, betas, X, clamped):
+        pairs = np.stack([betas[:-1], betas[1:]], axis=1).astype(np.float32)
+        if self.device is None:  # in a compiled function
+            V, arrays = X.astype(jnp.float32), tuple(map(jnp.asarray, arrays))
+            V, log_weights = path_function.scan(arrays, V, V, clamped, pairs, self.split())
+            return V.astype(jnp.int16), log_weights
+        arrays = self.device.put(arrays)
+        V = start = self.device.put(np.asarray(X, dtype=np.float32))
+        log_weights = []
+        for piece in np.split(pairs, range(PIECE, len(pairs), PIECE)):
+            given = arrays, V, start, clamped
+            if len(piece) == PIECE:
+                V, increase = path_function.compiled_scan(*given, piece, self.split())
+            else:
+                padded = np.zeros((PIECE, 2), dtype=np.float32)
+                padded[: len(piece)] = piece
+                V, increase = path_function.compiled_loop(*given, padded, len(piece), self.split())
+            log_weights.append(increase)
+        totals = np.sum([np.asarray(w, dtype=float) for w in log_weights], axis=0)
+        return np.asarray(V).astype(np.int16), totals
+
+
+class PathFunction:
+    """Sweeps along a path of inverse temperatures, from the function of one sweep.
+
+    Parameters
+    ----------
+    sweep : callable
+        Function ``(arrays, V, before, beta, key) -> (V, increase)``. It returns the states after a
+        sweep at ``beta``, and the increase of the log weights on the way from ``before``.
+    """
+
+    def __init__(self, sweep):
+        self.sweep = sweep
+        self.compiled_scan, self.compiled_loop = jax.jit(self.scan), jax.jit(self.loop)
+
+    def _step(self, arrays, carry, start, clamped, pair, key):
+        V, log_weights = carry
+        new, increase = self.sweep(arrays, V, *pair, key)
+        new = jnp.where(clamped, start, new) if clamped.size else new
+        return new, log_weights + increase
+
+    def scan(self, arrays, V, start, clamped, pairs, key):
+        """Return the states and the log weights after sweeps along all of a path."""
+
+        def step(carry, inputs):
+            return self._step(arrays, carry, start, clamped, *inputs), None
+
+        inputs = jnp.asarray(pairs), jax.random.split(key, len(pairs))
+        return jax.lax.scan(step, (V, jnp.zeros(len(V))), inputs)[0]
+
+    def loop(self, arrays, V, start, clamped, pairs, n, key):
+        """Return the states and the log weights after sweeps along the first n steps of a path."""
+
+        def step(i, carry):
+            return self._step(arrays, carry, start, clamped, pairs[i], jax.random.fold_in(key, i))
+
+        return jax.lax.fori_loop(0, n, step, (V, jnp.zeros(len(V))))
+
+
+def _sweep_layers(arrays, V, before, beta, key):
+    weights, visible_bias, hidden_bias, odds = arrays
+    first, second = jax.random.split(key)
+    field = _product(V, weights) + hidden_bias
+    increase = (beta - before) * ((visible_bias - odds) * V).sum(axis=1)
+    increase += _softplus_change(field, before, beta)
+    H = _draw(beta * field, first)
+    logits = beta * (_product(H, weights.T) + visible_bias) + (1.0 - beta) * odds
+    return _draw(logits, second), increase
+
+
+def _sweep_in_order(arrays, V, before, beta, key):
+    coupling, weights, visible_bias, hidden_bias, odds, order = arrays
+    first, second = jax.random.split(key)
+    field = _product(V, weights) + hidden_bias
+    pairs = _product(V, coupling) + visible_bias
+    increase = (beta - before) * ((0.5 * (pairs + visible_bias) - odds) * V).sum(axis=1)
+    increase += _softplus_change(field, before, beta)
+    H = _draw(beta * field, first)
+    rest = beta * _product(H, weights.T) + (1.0 - beta) * odds
+    noise = jax.random.logistic(second, V.shape) - rest
+    return draw_in_order(coupling, order, pairs.T, beta, noise.T, V.T).T, increase
+
+
+def draw_in_order(coupling, order, field, beta, noise, V):
+    """Draw variables one after the other; arrays have one row per variable.
+
+    A variable is 1 if ``beta`` times its field exceeds its logistic noise.
+    """
+
+    def draw(k, carry):
+        field, V = carry
+        i = order[k]
+        new = (beta * field[i] > noise[i]).astype(V.dtype)
+        change = new - V[i]
+        return field + coupling[i][:, None] * change, V.at[i].set(new)
+
+    return jax.lax.fori_loop(0, len(order), draw, (field, V))[1]
+
+
+def _softplus_change(field, before, beta):
+    """Return the sum over units of the change of log(1 + exp(beta * field)), unit by unit."""
+    return (jax.nn.softplus(beta * field) - jax.nn.softplus(before * field)).sum(axis=1)
+
+
+def _draw(logits, key):
+    return _bernoulli(jax.nn.sigmoid(logits), key)
+
+
+def _bernoulli(means, key):
+    return (jax.random.uniform(key, means.shape) < means).astype(means.dtype)
+
+
+def _product(a, b):
+    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
+
+
+LAYERS, IN_ORDER = PathFunction(_sweep_layers), PathFunction(_sweep_in_order)

@@ -1,0 +1,162 @@
+"""Devices of JAX: transfers of arrays, compiled updates of parameters, and errors of memory."""
+
+from contextlib import contextmanager
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .chains import DeviceChains
+
+RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
+EXHAUSTED = "RESOURCE_EXHAUSTED"  # is in the message of an error of JAX
+
+MAX_COMPILED = 64
+_COMPILED = {}  # functions by their identity, so that a repeated fit does not compile
+
+
+class Device:
+    """Device on which JAX computes.
+
+    Parameters
+    ----------
+    device : jax.Device
+        The device.
+    """
+
+    def __init__(self, device):
+        self.device = device
+
+    def __repr__(self):
+        """Return the name of the device."""
+        return f"Device({self.device.device_kind!r})"
+
+    @property
+    def free_bytes(self):
+        """Free memory of the device in bytes; inf if the device does not report it."""
+        statistics = self.device.memory_stats() or {}
+        if "bytes_limit" not in statistics:
+            return float("inf")
+        return float(statistics["bytes_limit"] - statistics["bytes_in_use"])
+
+    def keeps(self, n_bytes):
+        """Return whether training rows of a given size stay on the device."""
+        return n_bytes <= RESIDENT_SHARE * self.free_bytes
+
+    def put(self, arrays):
+        """Return nested dicts of arrays with each array on the device.
+
+        Numbers become arrays, and floating-point arrays have the dtype float32.
+        """
+        return jax.device_put(jax.tree.map(_small_type, arrays), self.device)
+
+    def get(self, arrays, like):
+        """Return nested dicts of numpy arrays and numbers, with the data types of ``like``."""
+        return jax.tree.map(_restore_type, jax.device_get(arrays), like)
+
+    def chains(self, rng):
+        """Return Markov chains with a key that is drawn from a generator of numpy."""
+        return DeviceChains(jax.random.wrap_key_data(self.put(draw_words(rng))), self)
+
+    @contextmanager
+    def memory_errors(self, what, n_bytes):
+        """Raise a MemoryError with a remedy if the memory of the device is too small."""
+        error = None
+        if n_bytes <= self.free_bytes:
+            try:
+                yield
+                return
+            except jax.errors.JaxRuntimeError as raised:
+                if EXHAUSTED not in str(raised):
+                    raise
+                error = raised
+        raise MemoryError(
+            f"{what} needs about {n_bytes:.4g} bytes of the device, and {self.free_bytes:.4g} are "
+            'free. Use fewer components, chains or rows in a batch, or device="cpu".'
+        ) from error
+
+    def compile_updates(self, update, identity):
+        """Compile many updates of parameters into one function.
+
+        Parameters
+        ----------
+        update : callable
+            Function ``(carry, constants, rows, chains) -> (carry, diagnostics)``. ``carry`` and
+            ``constants`` are nested dicts of arrays, ``rows`` the training rows of the update, and
+            ``diagnostics`` a dict of numbers.
+        identity : tuple
+            All on which the function depends. It is compiled only once for an identity.
+
+        Returns
+        -------
+        callable
+            Function ``(carry, constants, words, data, batches) -> (carry, diagnostics)`` with two
+            random words of 32 bits and the row numbers ``batches`` of shape (n_updates,
+            batch_size). It returns the sum of each diagnostic. The arrays of the given carry must
+            not be used again.
+        """
+        if identity not in _COMPILED:
+            if len(_COMPILED) >= MAX_COMPILED:
+                _COMPILED.pop(next(iter(_COMPILED)))
+            _COMPILED[identity] = CompiledUpdates(update)
+        return _COMPILED[identity]
+
+
+class CompiledUpdates:
+    """Many updates of parameters as one compiled function.
+
+    Parameters
+    ----------
+    update : callable
+        Function of :meth:`Device.compile_updates`.
+    """
+
+    def __init__(self, update):
+        self.update, self.names = update, None
+        self.compiled = jax.jit(self._run, donate_argnums=0)
+
+    def __call__(self, carry, constants, words, data, batches):
+        """Return the arrays after all updates, and the sums of the diagnostics by name."""
+        carry, values = self.compiled(carry, constants, words, data, batches)
+        return carry, dict(zip(self.names, np.asarray(values).tolist(), strict=True))
+
+    def _run(self, carry, constants, words, data, batches):
+        def step(carry, inputs):
+            rows, key = inputs
+            after, diagnostics = self.update(carry, constants, data[rows], DeviceChains(key))
+            self.names = sorted(diagnostics)
+            values = jnp.stack([jnp.asarray(diagnostics[k], jnp.float32) for k in self.names])
+            return jax.tree.map(lambda new, old: new.astype(old.dtype), after, carry), values
+
+        keys = jax.random.split(jax.random.wrap_key_data(words), len(batches))
+        carry, values = jax.lax.scan(step, carry, (batches, keys))
+        return carry, values.sum(axis=0)  # one array, because each transfer takes time
+
+
+def find_device(name):
+    """Return the device of a name: the first GPU, or for "jax" the default device of JAX."""
+    if name == "jax":
+        return Device(jax.devices()[0])
+    try:
+        return Device(jax.devices("gpu")[0])
+    except RuntimeError as error:
+        raise ValueError(
+            f'device="{name}" needs a GPU, but JAX finds only {jax.devices()}. Install the drivers '
+            'and pip install "skmrf[cuda]", or use device="cpu".'
+        ) from error
+
+
+def draw_words(rng):
+    """Return two random words of 32 bits, the key of a generator of JAX."""
+    return rng.integers(2**32, size=2, dtype=np.uint32)
+
+
+def _small_type(value):
+    value = np.asarray(value)
+    return value.astype(np.float32) if value.dtype.kind == "f" else value
+
+
+def _restore_type(value, like):
+    if isinstance(like, np.ndarray):
+        return np.asarray(value).astype(like.dtype)
+    return type(like)(value)

@@ -1,0 +1,59 @@
+"""The numbers and arrays in an object, apart from its structure.
+
+A compiled function takes the numbers as arguments. It need not be compiled again if only they
+change.
+"""
+
+from copy import copy
+
+import numpy as np
+
+
+def extract(thing):
+    """Return the numbers and arrays in nested objects, as nested dicts; {} where there are none."""
+    if _is_number(thing):
+        return thing
+    return {k: extract(v) for k, v in _members(thing).items()}
+
+
+def insert(thing, values):
+    """Return a copy of nested objects with the numbers and arrays from :func:`extract` replaced."""
+    if _is_number(thing):
+        return values
+    members = _members(thing)
+    if not members:
+        return thing
+    new = {k: insert(v, values[k]) for k, v in members.items()}
+    if isinstance(thing, dict):
+        return new
+    if isinstance(thing, tuple):
+        return type(thing)(*new.values())
+    changed = copy(thing)
+    vars(changed).update(new)
+    return changed
+
+
+def describe(thing):
+    """Return the structure of nested objects without their numbers, as a nested tuple."""
+    if _is_number(thing):
+        return "number"
+    members = _members(thing)
+    if not members:
+        return repr(thing) if thing is None or isinstance(thing, str | bool) else type(thing)
+    return type(thing), tuple((k, describe(v)) for k, v in members.items())
+
+
+def _is_number(thing):
+    is_scalar = isinstance(thing, int | float | np.number) and not isinstance(thing, bool)
+    return is_scalar or isinstance(thing, np.ndarray)
+
+
+def _members(thing):
+    """Return the parts of a dict, a named tuple or an object, by name."""
+    if isinstance(thing, dict):
+        return thing
+    if isinstance(thing, tuple):
+        return dict(zip(thing._fields, thing, strict=True)) if hasattr(thing, "_fields") else {}
+    if thing is None or isinstance(thing, str | bool | list | type):
+        return {}
+    return vars(thing)
