@@ -5,11 +5,17 @@ products have the full precision of float32, because rounded weights would be th
 another log Z. In training, they have the default precision of the device.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import pallas
+from jax.experimental.pallas import triton
 
 PIECE = 250  # sweeps of a compiled path; longer paths are run in pieces of this length
+CHAINS_A_KERNEL = 16  # chains of a kernel that draws variables one after the other
+MAX_TILE = 2**15  # fields that fit in the registers of such a kernel
 
 
 class DeviceChains:
@@ -117,13 +123,13 @@ class DeviceChains:
         pairs = np.stack([betas[:-1], betas[1:]], axis=1).astype(np.float32)
         if self.device is None:  # in a compiled function
             V, arrays = X.astype(jnp.float32), tuple(map(jnp.asarray, arrays))
-            V, log_weights = path_function.scan(arrays, V, V, clamped, pairs, self.split())
+            V, log_weights = path_function.scan(arrays, V, clamped, pairs, self.split())
             return V.astype(jnp.int16), log_weights
         arrays = self.device.put(arrays)
-        V = start = self.device.put(np.asarray(X, dtype=np.float32))
+        V = self.device.put(np.asarray(X, dtype=np.float32))
         log_weights = []
         for piece in np.split(pairs, range(PIECE, len(pairs), PIECE)):
-            given = arrays, V, start, clamped
+            given = arrays, V, clamped
             if len(piece) == PIECE:
                 V, increase = path_function.compiled_scan(*given, piece, self.split())
             else:
@@ -141,39 +147,37 @@ class PathFunction:
     Parameters
     ----------
     sweep : callable
-        Function ``(arrays, V, before, beta, key) -> (V, increase)``. It returns the states after a
-        sweep at ``beta``, and the increase of the log weights on the way from ``before``.
+        Function ``(arrays, V, clamped, before, beta, key) -> (V, increase)``. It returns the states
+        after a sweep at ``beta``, and the increase of the log weights on the way from ``before``.
     """
 
     def __init__(self, sweep):
         self.sweep = sweep
         self.compiled_scan, self.compiled_loop = jax.jit(self.scan), jax.jit(self.loop)
 
-    def _step(self, arrays, carry, start, clamped, pair, key):
-        V, log_weights = carry
-        new, increase = self.sweep(arrays, V, *pair, key)
-        new = jnp.where(clamped, start, new) if clamped.size else new
-        return new, log_weights + increase
-
-    def scan(self, arrays, V, start, clamped, pairs, key):
+    def scan(self, arrays, V, clamped, pairs, key):
         """Return the states and the log weights after sweeps along all of a path."""
 
         def step(carry, inputs):
-            return self._step(arrays, carry, start, clamped, *inputs), None
+            pair, key = inputs
+            V, increase = self.sweep(arrays, carry[0], clamped, *pair, key)
+            return (V, carry[1] + increase), None
 
         inputs = jnp.asarray(pairs), jax.random.split(key, len(pairs))
         return jax.lax.scan(step, (V, jnp.zeros(len(V))), inputs)[0]
 
-    def loop(self, arrays, V, start, clamped, pairs, n, key):
+    def loop(self, arrays, V, clamped, pairs, n, key):
         """Return the states and the log weights after sweeps along the first n steps of a path."""
 
         def step(i, carry):
-            return self._step(arrays, carry, start, clamped, pairs[i], jax.random.fold_in(key, i))
+            new_key = jax.random.fold_in(key, i)
+            V, increase = self.sweep(arrays, carry[0], clamped, *pairs[i], new_key)
+            return V, carry[1] + increase
 
         return jax.lax.fori_loop(0, n, step, (V, jnp.zeros(len(V))))
 
 
-def _sweep_layers(arrays, V, before, beta, key):
+def _sweep_layers(arrays, V, clamped, before, beta, key):
     weights, visible_bias, hidden_bias, odds = arrays
     first, second = jax.random.split(key)
     field = _product(V, weights) + hidden_bias
@@ -181,10 +185,11 @@ def _sweep_layers(arrays, V, before, beta, key):
     increase += _softplus_change(field, before, beta)
     H = _draw(beta * field, first)
     logits = beta * (_product(H, weights.T) + visible_bias) + (1.0 - beta) * odds
-    return _draw(logits, second), increase
+    new = _draw(logits, second)
+    return (jnp.where(clamped, V, new) if clamped.size else new), increase
 
 
-def _sweep_in_order(arrays, V, before, beta, key):
+def _sweep_in_order(arrays, V, clamped, before, beta, key):
     coupling, weights, visible_bias, hidden_bias, odds, order = arrays
     first, second = jax.random.split(key)
     field = _product(V, weights) + hidden_bias
@@ -194,23 +199,69 @@ def _sweep_in_order(arrays, V, before, beta, key):
     H = _draw(beta * field, first)
     rest = beta * _product(H, weights.T) + (1.0 - beta) * odds
     noise = jax.random.logistic(second, V.shape) - rest
-    return draw_in_order(coupling, order, pairs.T, beta, noise.T, V.T).T, increase
+    if clamped.size:
+        noise = jnp.where(clamped, jnp.where(V > 0, -jnp.inf, jnp.inf), noise)
+    given = coupling[order][:, order], pairs.T[order], noise.T[order], V.T[order]
+    drawn = draw_in_order(beta * given[0], beta * given[1], *given[2:])
+    return jnp.zeros_like(V).at[:, order].set(drawn.T), increase
 
 
-def draw_in_order(coupling, order, field, beta, noise, V):
-    """Draw variables one after the other; arrays have one row per variable.
+def draw_in_order(coupling, field, noise, V):
+    """Draw variables one after the other; all arrays have one row per variable.
 
-    A variable is 1 if ``beta`` times its field exceeds its logistic noise.
+    A variable is 1 if its field exceeds its logistic noise. Its change changes the fields of all
+    later variables. A GPU runs one kernel for a group of chains, because a kernel for each variable
+    would take longer to start than to run.
     """
+    if max(V.shape[0] * CHAINS_A_KERNEL, 1) > MAX_TILE:
+        return loop_in_order(coupling, field, noise, V)
+    return jax.lax.platform_dependent(
+        coupling, field, noise, V, cuda=kernel_in_order, default=loop_in_order
+    )
 
-    def draw(k, carry):
+
+def loop_in_order(coupling, field, noise, V):
+    """Draw variables one after the other, by a loop over small operations."""
+
+    def draw(i, carry):
         field, V = carry
-        i = order[k]
-        new = (beta * field[i] > noise[i]).astype(V.dtype)
-        change = new - V[i]
-        return field + coupling[i][:, None] * change, V.at[i].set(new)
+        new = (field[i] > noise[i]).astype(V.dtype)
+        return field + coupling[i][:, None] * (new - V[i]), V.at[i].set(new)
 
-    return jax.lax.fori_loop(0, len(order), draw, (field, V))[1]
+    return jax.lax.fori_loop(0, len(V), draw, (field, V))[1]
+
+
+def kernel_in_order(coupling, field, noise, V, *, interpret=False):
+    """Draw variables one after the other, by one kernel that keeps the fields of its chains."""
+    n, n_chains = V.shape
+    rows, columns = 1 << max(n - 1, 15).bit_length(), -(-n_chains // CHAINS_A_KERNEL)
+    width = columns * CHAINS_A_KERNEL - n_chains
+    padded = [jnp.pad(a, ((0, rows - n), (0, width))) for a in (field, noise, V)]
+    coupling = jnp.pad(coupling, ((0, rows - n), (0, rows - n)))
+    tile = pallas.BlockSpec((rows, CHAINS_A_KERNEL), lambda c: (0, c))
+    out = pallas.pallas_call(
+        partial(_draw_tile, n=n),
+        out_shape=jax.ShapeDtypeStruct(padded[2].shape, V.dtype),
+        grid=(columns,),
+        in_specs=[pallas.BlockSpec((rows, rows), lambda _: (0, 0)), tile, tile, tile],
+        out_specs=tile,
+        compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
+        interpret=interpret,
+    )(coupling, *padded)
+    return out[:n, :n_chains]
+
+
+def _draw_tile(coupling, fields, noise, V, out, *, n):
+    """Draw the variables of a group of chains; the references have one row per variable."""
+    row = jax.lax.broadcasted_iota(jnp.int32, fields.shape, 0)
+
+    def draw(i, field):
+        own = jnp.where(row == i, field, 0.0).sum(axis=0)
+        new = (own > noise[i, :]).astype(field.dtype)
+        out[i, :] = new
+        return field + coupling[i, :][:, None] * (new - V[i, :])[None, :]
+
+    jax.lax.fori_loop(0, n, draw, fields[...])
 
 
 def _softplus_change(field, before, beta):
