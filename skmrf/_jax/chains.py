@@ -42,8 +42,8 @@ class DeviceChains:
         return key
 
     def random(self, shape):
-        """Return uniform random numbers below 1."""
-        return jax.random.uniform(self.split(), shape)
+        """Return uniform random numbers below 1; an int as ``shape`` is a length."""
+        return jax.random.uniform(self.split(), np.atleast_1d(shape))
 
     def alternate(self, conditionals, H, n_sweeps):
         """Run Gibbs sweeps of two layers, starting from states of the hidden units.
@@ -81,8 +81,8 @@ class DeviceChains:
             Weights, visible biases and hidden biases.
         odds : ndarray of shape (n_visible,)
             Log odds of the visible units at beta = 0.
-        betas : ndarray of shape (n_sweeps + 1,)
-            Inverse temperatures; not traced.
+        betas : array of shape (n_sweeps + 1,) or (n_sweeps + 1, n_chains)
+            Inverse temperatures, which may differ by chain.
         X : array of shape (n_chains, n_visible)
             States at which the chains start.
         clamped : ndarray of bool
@@ -120,11 +120,12 @@ class DeviceChains:
         return self._follow(IN_ORDER, (*conditionals, odds, order), betas, X, clamped)
 
     def _follow(self, path_function, arrays, betas, X, clamped):
-        pairs = np.stack([betas[:-1], betas[1:]], axis=1).astype(np.float32)
         if self.device is None:  # in a compiled function
+            pairs = jnp.stack([betas[:-1], betas[1:]], axis=1)
             V, arrays = X.astype(jnp.float32), tuple(map(jnp.asarray, arrays))
             V, log_weights = path_function.scan(arrays, V, clamped, pairs, self.split())
             return V.astype(jnp.int16), log_weights
+        pairs = np.stack([betas[:-1], betas[1:]], axis=1).astype(np.float32)
         arrays = self.device.put(arrays)
         V = self.device.put(np.asarray(X, dtype=np.float32))
         log_weights = []
@@ -160,7 +161,7 @@ class PathFunction:
 
         def step(carry, inputs):
             pair, key = inputs
-            V, increase = self.sweep(arrays, carry[0], clamped, *pair, key)
+            V, increase = self.sweep(arrays, carry[0], clamped, *pair[..., None], key)
             return (V, carry[1] + increase), None
 
         inputs = jnp.asarray(pairs), jax.random.split(key, len(pairs))
@@ -171,7 +172,7 @@ class PathFunction:
 
         def step(i, carry):
             new_key = jax.random.fold_in(key, i)
-            V, increase = self.sweep(arrays, carry[0], clamped, *pairs[i], new_key)
+            V, increase = self.sweep(arrays, carry[0], clamped, *pairs[i][..., None], new_key)
             return V, carry[1] + increase
 
         return jax.lax.fori_loop(0, n, step, (V, jnp.zeros(len(V))))
@@ -181,7 +182,7 @@ def _sweep_layers(arrays, V, clamped, before, beta, key):
     weights, visible_bias, hidden_bias, odds = arrays
     first, second = jax.random.split(key)
     field = _product(V, weights) + hidden_bias
-    increase = (beta - before) * ((visible_bias - odds) * V).sum(axis=1)
+    increase = (beta - before)[..., 0] * ((visible_bias - odds) * V).sum(axis=1)
     increase += _softplus_change(field, before, beta)
     H = _draw(beta * field, first)
     logits = beta * (_product(H, weights.T) + visible_bias) + (1.0 - beta) * odds
@@ -194,64 +195,68 @@ def _sweep_in_order(arrays, V, clamped, before, beta, key):
     first, second = jax.random.split(key)
     field = _product(V, weights) + hidden_bias
     pairs = _product(V, coupling) + visible_bias
-    increase = (beta - before) * ((0.5 * (pairs + visible_bias) - odds) * V).sum(axis=1)
+    increase = (beta - before)[..., 0] * ((0.5 * (pairs + visible_bias) - odds) * V).sum(axis=1)
     increase += _softplus_change(field, before, beta)
     H = _draw(beta * field, first)
     rest = beta * _product(H, weights.T) + (1.0 - beta) * odds
     noise = jax.random.logistic(second, V.shape) - rest
     if clamped.size:
         noise = jnp.where(clamped, jnp.where(V > 0, -jnp.inf, jnp.inf), noise)
-    given = coupling[order][:, order], pairs.T[order], noise.T[order], V.T[order]
-    drawn = draw_in_order(beta * given[0], beta * given[1], *given[2:])
+    field = (beta * pairs).T[order]
+    scale = jnp.broadcast_to(beta[..., 0], len(V))
+    drawn = draw_in_order(coupling[order][:, order], scale, field, noise.T[order], V.T[order])
     return jnp.zeros_like(V).at[:, order].set(drawn.T), increase
 
 
-def draw_in_order(coupling, field, noise, V):
+def draw_in_order(coupling, scale, field, noise, V):
     """Draw variables one after the other; all arrays have one row per variable.
 
-    A variable is 1 if its field exceeds its logistic noise. Its change changes the fields of all
-    later variables. A GPU runs one kernel for a group of chains, because a kernel for each variable
-    would take longer to start than to run.
+    A variable is 1 if its field exceeds its logistic noise. Its change, times the coupling and the
+    ``scale`` of the chain, is added to the fields of the other variables. A GPU runs one kernel for
+    a group of chains, because a kernel for each variable would take longer to start than to run.
     """
     if max(V.shape[0] * CHAINS_A_KERNEL, 1) > MAX_TILE:
-        return loop_in_order(coupling, field, noise, V)
+        return loop_in_order(coupling, scale, field, noise, V)
     return jax.lax.platform_dependent(
-        coupling, field, noise, V, cuda=kernel_in_order, default=loop_in_order
+        coupling, scale, field, noise, V, cuda=kernel_in_order, default=loop_in_order
     )
 
 
-def loop_in_order(coupling, field, noise, V):
+def loop_in_order(coupling, scale, field, noise, V):
     """Draw variables one after the other, by a loop over small operations."""
 
     def draw(i, carry):
         field, V = carry
         new = (field[i] > noise[i]).astype(V.dtype)
-        return field + coupling[i][:, None] * (new - V[i]), V.at[i].set(new)
+        change = scale * (new - V[i])
+        return field + coupling[i][:, None] * change, V.at[i].set(new)
 
     return jax.lax.fori_loop(0, len(V), draw, (field, V))[1]
 
 
-def kernel_in_order(coupling, field, noise, V, *, interpret=False):
+def kernel_in_order(coupling, scale, field, noise, V, *, interpret=False):
     """Draw variables one after the other, by one kernel that keeps the fields of its chains."""
     n, n_chains = V.shape
     rows, columns = 1 << max(n - 1, 15).bit_length(), -(-n_chains // CHAINS_A_KERNEL)
     width = columns * CHAINS_A_KERNEL - n_chains
     padded = [jnp.pad(a, ((0, rows - n), (0, width))) for a in (field, noise, V)]
     coupling = jnp.pad(coupling, ((0, rows - n), (0, rows - n)))
+    scale = jnp.pad(scale, (0, width))
+    few = pallas.BlockSpec((CHAINS_A_KERNEL,), lambda c: (c,))
     tile = pallas.BlockSpec((rows, CHAINS_A_KERNEL), lambda c: (0, c))
     out = pallas.pallas_call(
         partial(_draw_tile, n=n),
         out_shape=jax.ShapeDtypeStruct(padded[2].shape, V.dtype),
         grid=(columns,),
-        in_specs=[pallas.BlockSpec((rows, rows), lambda _: (0, 0)), tile, tile, tile],
+        in_specs=[pallas.BlockSpec((rows, rows), lambda _: (0, 0)), few, tile, tile, tile],
         out_specs=tile,
         compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
         interpret=interpret,
-    )(coupling, *padded)
+    )(coupling, scale, *padded)
     return out[:n, :n_chains]
 
 
-def _draw_tile(coupling, fields, noise, V, out, *, n):
+def _draw_tile(coupling, scale, fields, noise, V, out, *, n):
     """Draw the variables of a group of chains; the references have one row per variable."""
     row = jax.lax.broadcasted_iota(jnp.int32, fields.shape, 0)
 
@@ -259,8 +264,10 @@ def _draw_tile(coupling, fields, noise, V, out, *, n):
         own = jnp.where(row == i, field, 0.0).sum(axis=0)
         new = (own > noise[i, :]).astype(field.dtype)
         out[i, :] = new
-        return field + coupling[i, :][:, None] * (new - V[i, :])[None, :]
+        change = factor * (new - V[i, :])
+        return field + coupling[i, :][:, None] * change[None, :]
 
+    factor = scale[...]
     jax.lax.fori_loop(0, n, draw, fields[...])
 
 

@@ -27,7 +27,8 @@ def insert(thing, values):
     if isinstance(thing, dict):
         return new
     if isinstance(thing, tuple):
-        return type(thing)(*new.values())
+        is_named = "_fields" in vars(type(thing))
+        return type(thing)(*new.values()) if is_named else tuple(new.values())
     changed = copy(thing)
     vars(changed).update(new)
     return changed
@@ -43,9 +44,22 @@ def describe(thing):
     return type(thing), tuple((k, describe(v)) for k, v in members.items())
 
 
+def restrict(values, like):
+    """Return nested dicts without the entries that ``like`` does not have."""
+    return (
+        {k: restrict(values[k], v) for k, v in like.items()} if isinstance(like, dict) else values
+    )
+
+
+def total_size(values):
+    """Return the number of entries of all arrays in nested dicts."""
+    return sum(map(total_size, values.values())) if isinstance(values, dict) else np.size(values)
+
+
 def _is_number(thing):
-    is_scalar = isinstance(thing, int | float | np.number) and not isinstance(thing, bool)
-    return is_scalar or isinstance(thing, np.ndarray)
+    """Return whether a thing is a number, or an array of numpy or JAX."""
+    is_scalar = isinstance(thing, int | float) and not isinstance(thing, bool)
+    return is_scalar or hasattr(thing, "__array_namespace__")
 
 
 def _members(thing):
@@ -53,7 +67,7 @@ def _members(thing):
     if isinstance(thing, dict):
         return thing
     if isinstance(thing, tuple):
-        return dict(zip(thing._fields, thing, strict=True)) if hasattr(thing, "_fields") else {}
+        return dict(zip(vars(type(thing)).get("_fields", range(len(thing))), thing, strict=True))
     if thing is None or isinstance(thing, str | bool | list | type):
         return {}
     return vars(thing)

@@ -6,7 +6,7 @@ from scipy.sparse import issparse
 from .._kernels.layers import softplus_sums, unit_means
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import is_numpy, sigmoid
+from .._utils.namespaces import is_numpy, namespace, sigmoid
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
 from .conditionals import BipartiteConditionals, as_matrix, bias_rows, bias_sums
@@ -248,8 +248,7 @@ class BipartiteEnergy(LayeredEnergy):
         log_n_latent = self.weights.shape[1] * np.log(2.0)
 
         def at(beta):
-            out = np.empty(len(V))
-            softplus_sums(activation, hidden_bias, beta, out)
+            out = _softplus_sums(activation, hidden_bias, beta)
             return out + beta * visible_sums - (1 - beta) * log_n_latent
 
         return at
@@ -414,6 +413,16 @@ def _unit_means(activation, bias):
         return sigmoid(activation + bias)
     unit_means(activation, bias, activation)
     return activation
+
+
+def _softplus_sums(activation, bias, beta):
+    """Return the sum of ``log(1 + exp(beta * (activation + bias)))`` of each row."""
+    if not is_numpy(activation):
+        xp = namespace(activation)
+        return xp.logaddexp(xp.asarray(beta)[..., None] * (activation + bias), 0.0).sum(axis=1)
+    out = np.empty(len(activation))
+    softplus_sums(activation, bias, beta, out)
+    return out
 
 
 def _chunks(n_rows):

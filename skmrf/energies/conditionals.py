@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._utils.namespaces import is_numpy
+
 
 class TableConditionals(NamedTuple):
     """Arrays for Gibbs sampling of a factor graph, with cliques and state spaces of any size.
@@ -133,4 +135,6 @@ def bias_rows(bias, n_rows):
 
 def bias_sums(states, bias):
     """Return, for each row of states, the sum of the biases of the units that are 1."""
-    return states @ bias[0] if len(bias) == 1 else np.einsum("ij,ij->i", states, bias)
+    if len(bias) == 1:
+        return states @ bias[0]
+    return np.einsum("ij,ij->i", states, bias) if is_numpy(states) else (states * bias).sum(axis=1)

@@ -142,6 +142,9 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
 
     def log_potential(self, X):
         """Return ``log f`` in nats of each row of state codes."""
+        if not is_numpy(X):
+            S = self.decode(X)
+            return (S * (0.5 * (S @ self.coupling) + self.bias)).sum(axis=1)
         S = self.decode(check_states(X, self.n_states))
         return np.einsum("ij,ij->i", S, 0.5 * (S @ self.coupling) + self.bias)
 

@@ -41,6 +41,8 @@ class ParallelTempering(ParticleLearner):
     machines", AISTATS (2010).
     """
 
+    is_pure = True
+
     def __init__(self, n_chains=100, betas=10, adapt=True, reference="marginals"):
         self.n_chains = n_chains
         self.betas = betas
@@ -73,8 +75,8 @@ class ParallelTempering(ParticleLearner):
         replicas, info = parallel_tempering(energy, state.reference, replicas, rng)
         age += 1
         is_adaptive = self.adapt and isinstance(self.betas, numbers.Integral)
-        if is_adaptive and age % ADAPT_EVERY == 0:
-            replicas = adapt_ladder(replicas)
+        if is_adaptive:
+            replicas = adapt_ladder(replicas, age % ADAPT_EVERY == 0)
         state = replace(state, energy=energy, X=replicas.X[-1], extra=(replicas, age))
-        info["least_swap_rate"] = float(1.0 - replicas.rejection_rates.max())
+        info["least_swap_rate"] = 1.0 - replicas.rejection_rates.max()
         return positive, state.phase, state, info

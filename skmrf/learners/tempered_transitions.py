@@ -34,6 +34,8 @@ class TemperedTransitions(ParticleLearner):
     Salakhutdinov, R., "Learning in Markov random fields using tempered transitions", NIPS (2009).
     """
 
+    is_pure = True
+
     def __init__(self, n_chains=100, n_temperatures=10, hottest=0.9, reference="uniform"):
         self.n_chains = n_chains
         self.n_temperatures = n_temperatures
@@ -59,4 +61,4 @@ class TemperedTransitions(ParticleLearner):
         X, _ = sweep(energy, state.X, state.generators)
         X, accepted = tempered_transition(energy, X, state.generators, rng, betas, state.reference)
         state = replace(state, energy=energy, X=X)
-        return positive, state.phase, state, {"acceptance": float(accepted.mean())}
+        return positive, state.phase, state, {"acceptance": accepted.mean()}

@@ -223,7 +223,8 @@ def sweep(
     log_weights : ndarray of shape (n_chains,)
         Log weights of annealed importance sampling along ``betas``, in nats.
     """
-    betas = np.ones(n_sweeps + 1) if betas is None else np.ascontiguousarray(betas, dtype=float)
+    betas = np.ones(n_sweeps + 1) if betas is None else betas
+    betas = np.ascontiguousarray(betas, dtype=float) if is_numpy(betas) else betas
     reference = Product.uniform(energy.visible_states) if reference is None else reference
     clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
     X = np.array(X, dtype=STATE, order="C") if is_numpy(X) else X

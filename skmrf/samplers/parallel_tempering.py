@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._utils.namespaces import namespace
 from .._utils.parameters import check_number
-from .gibbs import spawn_generators
+from .gibbs import spawn_generators, sweep
 from .smc import Tempering
 
 NEITHER, HOT, COLD = 0, 1, 2
@@ -166,6 +167,8 @@ def exchange(path, replicas, rng, *, n_sweeps=1):
     info : dict
         Diagnostics; see :func:`parallel_tempering`.
     """
+    if not isinstance(rng, np.random.Generator):
+        return _exchange_on_device(path, replicas, rng, n_sweeps)
     moved = [
         path.move(X, beta, generators, n_sweeps)
         for X, beta, generators in zip(replicas.X, replicas.betas, replicas.generators, strict=True)
@@ -199,6 +202,47 @@ def exchange(path, replicas, rng, *, n_sweeps=1):
         parity=1 - replicas.parity,
     )
     return after, info
+
+
+def _exchange_on_device(path, replicas, chains, n_sweeps):
+    """Return the result of :func:`exchange` on a device of JAX, where all chains move together."""
+    n_rungs, n_chains, n_visible = replicas.X.shape
+    xp, betas = namespace(replicas.X), replicas.betas
+    rows = replicas.X.reshape(-1, n_visible)
+    positions = xp.repeat(betas, n_chains)
+    steps = xp.broadcast_to(positions, (n_sweeps + 1, len(rows)))
+    rows, _ = sweep(path.energy, rows, chains, betas=steps, reference=path.reference)
+    X, density = rows.reshape(replicas.X.shape), path.log_density(rows)
+
+    def log_density(betas):
+        return density(xp.repeat(betas, n_chains)).reshape(n_rungs, n_chains)
+
+    own, higher = log_density(betas), log_density(xp.append(betas[1:], betas[-1]))
+    lower = log_density(xp.append(betas[0], betas[:-1]))
+    at_low, at_high = (higher - own)[:-1], (own - lower)[1:]
+    tried = (xp.arange(n_rungs - 1) % 2 == replicas.parity)[:, None]
+    probability = xp.exp(xp.minimum(at_low - at_high, 0.0))
+    swapped = (chains.random(probability.shape) < probability) & tried
+    none = xp.zeros((1, n_chains), dtype=bool)
+    up, down = xp.concat([swapped, none]), xp.concat([none, swapped])
+    source = xp.arange(n_rungs)[:, None] + up - 1 * down
+    rejection_rates = replicas.rejection_rates
+    change = (1.0 - MEMORY) * (1.0 - probability.mean(axis=1) - rejection_rates)
+    last_end = xp.take_along_axis(replicas.last_end, source, axis=0)
+    trips = (last_end[-1] == HOT).mean()
+    last_end = last_end.at[0].set(xp.where(last_end[0] == COLD, HOT, last_end[0]))
+    after = replace(
+        replicas,
+        X=xp.take_along_axis(X, source[:, :, None], axis=0),
+        last_end=last_end.at[-1].set(COLD),
+        rejection_rates=rejection_rates + tried[:, 0] * change,
+        swap_probabilities=xp.where(tried[:, 0], probability.mean(axis=1), xp.nan),
+        log_ratios=xp.where(tried[:, None], xp.stack([at_low, at_high], axis=1), xp.nan),
+        parity=1 - replicas.parity,
+    )
+    n_tried = xp.maximum(tried.sum(), 1)
+    rate = xp.where(tried.any(), swapped.mean(axis=1).sum() / n_tried, 1.0)
+    return after, {"swap_rate": rate, "round_trips": trips}
 
 
 def density_ratios(path, X, positions):
@@ -244,22 +288,25 @@ def _count_round_trips(last_end):
     return float(done.mean())
 
 
-def adapt_ladder(replicas):
+def adapt_ladder(replicas, is_due=True):
     """Return the chains at new inverse temperatures that make all swap rejection rates equal.
 
     Parameters
     ----------
     replicas : Replicas
         Replicas with the rejection rates of the sweeps so far.
+    is_due : bool, default=True
+        Whether the inverse temperatures change.
 
     Returns
     -------
     Replicas
         The same chains with new ``betas``.
     """
-    rates = np.maximum(replicas.rejection_rates, 1e-3)
-    cumulative = np.append(0.0, np.cumsum(rates))
-    targets = np.linspace(0.0, cumulative[-1], len(replicas.betas))
-    betas = np.interp(targets, cumulative, replicas.betas)
-    betas[-1] = 1.0
-    return replace(replicas, betas=betas)
+    if is_due is False:
+        return replicas
+    xp, old = namespace(replicas.betas), replicas.betas
+    cumulative = xp.cumulative_sum(xp.maximum(replicas.rejection_rates, 1e-3), include_initial=True)
+    targets = xp.linspace(0.0, 1.0, len(old)) * cumulative[-1]
+    betas = xp.where(xp.arange(len(old)) == len(old) - 1, 1.0, xp.interp(targets, cumulative, old))
+    return replace(replicas, betas=xp.where(is_due, betas, old))

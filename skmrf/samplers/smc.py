@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._utils.log_weights import effective_sample_size, logsumexp, normalized_weights
+from .._utils.namespaces import is_numpy
 from ..energies import Energy
 from .gibbs import Product, spawn_generators, sweep
 
@@ -58,6 +59,8 @@ class Tempering(NamedTuple):
             raised = self.energy.raised(X)
             return lambda beta: (1 - beta) * at_reference + raised(beta)
         value = self.energy.log_potential(X)  # may be -inf
+        if not is_numpy(X):
+            return lambda beta: (1 - beta) * at_reference + beta * value
         return lambda beta: (1 - beta) * at_reference + beta * value if beta else at_reference
 
     def move(self, X, beta, generators, n_sweeps):

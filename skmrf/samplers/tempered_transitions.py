@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._utils.namespaces import namespace
 from .gibbs import sweep
 from .smc import Tempering
 
@@ -47,5 +48,6 @@ def tempered_transition(energy, X, generators, rng, betas, reference):
     end, down = sweep(energy, hot, generators, betas=back, reference=reference, reverse=True)
     density = Tempering(reference, energy).log_density(end)
     log_accept = up + down + density(1.0) - density(float(betas[1]))
-    accepted = np.log(rng.random(len(X))) < log_accept
-    return np.where(accepted[:, None], end, X), accepted
+    xp = namespace(X)
+    accepted = xp.log(rng.random(len(X))) < log_accept
+    return xp.where(accepted[:, None], end, X), accepted

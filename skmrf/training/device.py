@@ -5,10 +5,10 @@ from dataclasses import fields, replace
 import numpy as np
 
 from .._utils.interrupts import InterruptLater
-from .._utils.numbers import describe, extract, insert
+from .._utils.numbers import describe, extract, insert, restrict, total_size
 from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows
-from ..learners.base import DataPhase, has_missing
+from ..learners.base import has_missing
 from .settings import NoRestriction
 
 MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
@@ -48,12 +48,12 @@ class DeviceUpdates:
             self.carry = self.device.put(self.arrays)
             self.rows = self._put_rows(data.X) if self.device.keeps(data.X.size) else None
         self.n_bytes = n_bytes
-        self.constants = self.device.put(extract(_parts_of(settings, state)))
+        self.constants = self.device.put(extract(_parts_of(settings)))
         self.run = self.device.compile_updates(*pure_update(learner, settings, state))
 
     def _needed_bytes(self, data):
         n_parameters = sum(v.size for v in self.state.energy.theta.values())
-        n_chains = sum(v.size for v in self.arrays["learner"].values())
+        n_chains = total_size(self.arrays["learner"])
         n_rows = self.settings.batch_size * data.X.shape[1]
         return 4.0 * (N_ARRAYS * n_parameters + 4 * (n_chains + n_rows)) + data.X.size
 
@@ -106,13 +106,11 @@ class DeviceUpdates:
     def collect(self):
         """Return the changed fields of the training state, as arrays of the host."""
         arrays = self.device.get(self.carry, self.arrays)
-        energy = self.state.energy.with_theta(arrays["theta"])
-        learner = replace(self.state.learner, **arrays["learner"])
-        if "energy" in {field.name for field in fields(learner)}:
-            learner = replace(learner, energy=energy)
+        energy, before = self.state.energy.with_theta(arrays["theta"]), self.state.learner
+        learner = insert(_without_model(before), arrays["learner"])
         return {
             "energy": energy,
-            "learner": learner,
+            "learner": _with_model(learner, energy, before.generators),
             "step": self.step,
             **{k: arrays[k] for k in ("averaged", "n_averaged", "optimizer", "rate")},
         }
@@ -139,7 +137,8 @@ def pure_update(learner, settings, state):
     identity : tuple
         All on which the function depends. Functions with the same identity are the same.
     """
-    parts, energy_form, template = _parts_of(settings, state), state.energy, state.learner
+    parts, energy_form = _parts_of(settings), state.energy
+    template = _without_model(state.learner)
     average, recency = settings.average, settings.recency
 
     def update(carry, constants, rows, chains):
@@ -147,7 +146,7 @@ def pure_update(learner, settings, state):
         rate, penalty, optimizer = given["rate"], given["penalty"], given["optimizer"]
         theta = carry["theta"]
         energy = energy_form.with_theta(theta)
-        before = replace(template, **carry["learner"], **given["learner"], generators=chains)
+        before = _with_model(insert(template, carry["learner"]), energy, chains)
         positive, negative, after, info = learner.step(energy, Batch(rows), before, chains)
         gradient = energy.gradient(positive, negative)
         decay = penalty.gradient(theta)
@@ -172,7 +171,7 @@ def pure_update(learner, settings, state):
             averaged = {k: v + share * (moved[k] - v) for k, v in averaged.items()}
         return {
             "theta": moved,
-            "learner": {k: getattr(after, k) for k in carry["learner"]},
+            "learner": restrict(extract(_without_model(after)), carry["learner"]),
             "optimizer": momentum,
             "rate": rate_state,
             "averaged": averaged,
@@ -181,28 +180,37 @@ def pure_update(learner, settings, state):
 
     shapes = tuple((k, v.shape) for k, v in energy_form.theta.items())
     form = type(energy_form), vars(energy_form).get("states"), shapes
-    rule = type(learner), identity_of(learner), type(template), average, recency
+    rule = type(learner), identity_of(learner), describe(template), average, recency
     return update, (*rule, describe(parts), form)
 
 
-def _parts_of(settings, state):
-    """Return the parts of settings and of a learner's state that an update reads."""
-    learner = {field.name: getattr(state.learner, field.name) for field in fields(state.learner)}
+def _parts_of(settings):
+    """Return the parts of settings that an update reads."""
     return {
         "rate": settings.rate,
         "penalty": settings.penalty,
         "optimizer": settings.optimizer,
         "resolution": float(settings.resolution),
-        "learner": {k: v for k, v in learner.items() if isinstance(v, DataPhase)},
     }
+
+
+def _without_model(learner_state):
+    """Return a learner's state without its model and its random generators."""
+    return _with_model(learner_state, None, None)
+
+
+def _with_model(learner_state, energy, generators):
+    """Return a learner's state with another model, if it has one, and other generators."""
+    has_model = "energy" in {field.name for field in fields(learner_state)}
+    model = {"energy": energy} if has_model else {}
+    return replace(learner_state, generators=generators, **model)
 
 
 def _arrays_of(state, rate):
     """Return the arrays and numbers of a training state that an update changes."""
-    learner = {field.name: getattr(state.learner, field.name) for field in fields(state.learner)}
     return {
         "theta": state.energy.theta,
-        "learner": {k: v for k, v in learner.items() if isinstance(v, np.ndarray)},
+        "learner": extract(_without_model(state.learner)),
         "optimizer": state.optimizer,
         "rate": rate.pure_state(state.rate, state.energy.theta),
         "averaged": state.averaged,
