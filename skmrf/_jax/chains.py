@@ -134,7 +134,7 @@ class DeviceChains:
             if len(piece) == PIECE:
                 V, increase = path_function.compiled_scan(*given, piece, self.split())
             else:
-                padded = np.zeros((PIECE, 2), dtype=np.float32)
+                padded = np.zeros((PIECE, *piece.shape[1:]), dtype=np.float32)
                 padded[: len(piece)] = piece
                 V, increase = path_function.compiled_loop(*given, padded, len(piece), self.split())
             log_weights.append(increase)

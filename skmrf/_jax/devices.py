@@ -51,8 +51,8 @@ class Device:
         return jax.device_put(jax.tree.map(_small_type, arrays), self.device)
 
     def get(self, arrays, like):
-        """Return nested dicts of numpy arrays and numbers, with the data types of ``like``."""
-        return jax.tree.map(_restore_type, jax.device_get(arrays), like)
+        """Return nested dicts of numpy arrays and numbers, with the order and types of ``like``."""
+        return _restore(jax.device_get(arrays), like)
 
     def chains(self, rng):
         """Return Markov chains with a key that is drawn from a generator of numpy."""
@@ -156,7 +156,9 @@ def _small_type(value):
     return value.astype(np.float32) if value.dtype.kind == "f" else value
 
 
-def _restore_type(value, like):
+def _restore(value, like):
+    if isinstance(like, dict):
+        return {k: _restore(value[k], v) for k, v in like.items()}
     if isinstance(like, np.ndarray):
         return np.asarray(value).astype(like.dtype)
     return type(like)(value)

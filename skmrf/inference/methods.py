@@ -289,11 +289,10 @@ def exact_samples(model, n_samples):
     )
 
 
-def gibbs_samples(model, n_samples, *, n_sweeps=1000, n_jobs=None):
+def gibbs_samples(model, n_samples, *, n_sweeps=1000, n_jobs=None, device="cpu"):
     """Draw samples by Gibbs sampling: the last states of ``n_samples`` independent chains."""
-    X = gibbs_queries.draw(
-        model.conditional_graph(), n_samples, model.make_rng(), n_sweeps=n_sweeps, n_jobs=n_jobs
-    )
+    options = {"n_sweeps": n_sweeps, "n_jobs": n_jobs, "device": device}
+    X = gibbs_queries.draw(model.conditional_graph(), n_samples, model.make_rng(), **options)
     return model.insert_evidence(X)
 
 

@@ -381,7 +381,8 @@ def sample(
     **options
         Options of the method:
 
-        - "gibbs": ``n_sweeps``, ``n_jobs``.
+        - "gibbs": ``n_sweeps``, ``n_jobs``, ``device``. A ``device`` of JAX ("gpu", "cuda" or
+          "jax") takes models of two-state variables that interact in pairs.
         - "bpchain": ``n_steps``, ``conditionals``, ``order``, ``clip``.
 
     Returns

@@ -264,11 +264,10 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     """
     if isinstance(conditionals, TableConditionals):
         raise ValueError(
-            "A device of JAX cannot sample models of tables. Use a model of two-state variables, "
-            'or device="cpu".'
+            "A device of JAX samples two-state variables that interact in pairs, but this model "
+            'has other tables. Use device="cpu".'
         )
-    odds = reference.log_p[reference.start + 1] - reference.log_p[reference.start]
-    constant, n_hidden = -reference.log_p[reference.start].sum(), 0
+    odds, constant, order = _reference_odds(reference)
     if isinstance(conditionals, BipartiteConditionals):
         n_hidden = conditionals.weights.shape[1]
         X, log_weights = chains.sweep_layers(conditionals, odds, betas, X, clamped)
@@ -280,10 +279,23 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
         n_hidden = conditionals.weights.shape[1]
         *arrays, offset = conditionals
         constant += offset
-        order = np.arange(len(odds))[:: -1 if reverse else 1]
+        order = order[:: -1 if reverse else 1]
         X, log_weights = chains.sweep_in_order(arrays, odds, order, betas, X, clamped)
     constant += n_hidden * np.log(2.0)
     return X, log_weights + (betas[-1] - betas[0]) * constant
+
+
+def _reference_odds(reference):
+    """Return the log odds of a reference, minus its log-probability of zeros, and its free units.
+
+    A variable with one state is always 0.
+    """
+    log_p, start = reference.log_p, reference.start
+    if len(log_p) == 2 * len(start):  # of two states each; also arrays of JAX
+        return log_p[1::2] - log_p[0::2], -log_p[0::2].sum(), np.arange(len(start))
+    has_two = np.diff(np.append(start, len(log_p))) > 1
+    odds = np.where(has_two, log_p[start + has_two] - log_p[start], 0.0)
+    return odds, -log_p[start].sum(), np.flatnonzero(has_two)
 
 
 def _softplus(activation, bias, scale):

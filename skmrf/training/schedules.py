@@ -226,7 +226,7 @@ class AdaptiveRate(_Schedule):
         goes_on = 1 - is_end
         state = {"t": t * goes_on, "halvings": halvings, "window": window}
         sums = {half: {k: v * goes_on for k, v in s.items()} for half, s in sums.items()}
-        return state | sums, is_noise, halvings > self.n_halvings
+        return state | sums, is_noise, is_end & (halvings > self.n_halvings)
 
 
 def _inner(a, b):

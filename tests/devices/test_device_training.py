@@ -1,0 +1,484 @@
+"""Tests of training on a device of JAX: gradients, estimators, memory, and errors."""
+
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from zoo import enumerate_states
+
+from skmrf import RBM, BoltzmannMachine
+from skmrf._utils.numbers import describe, extract, insert, restrict
+from skmrf._utils.rows import Batch
+from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
+from skmrf.learners import CD, PCD, ParallelTempering, TemperedTransitions
+from skmrf.learners.registry import LEARNERS
+from skmrf.training import Checkpoint, ScoreMonitor, loop
+from skmrf.training import state as loop_state
+from skmrf.training.optimizers import SGD, Adam, Momentum
+from skmrf.training.penalties import L1, L2, ElasticNet
+from skmrf.training.preconditioning import (
+    CoupledLayerPreconditioner,
+    LayerPreconditioner,
+    PairPreconditioner,
+    PreconditionedSGD,
+)
+from skmrf.training.schedules import (
+    AdaptiveRate,
+    ConstantRate,
+    InverseRate,
+    LinearRate,
+    StepRate,
+)
+from skmrf.training.settings import Settings
+
+jnp = pytest.importorskip("jax.numpy")
+import skmrf._jax
+from skmrf._jax import devices, open_device
+
+ROWS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ (
+    np.random.default_rng(1).random((300, 6)) < 0.15
+)
+ROWS = ROWS.astype(int)
+quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+FITS = {
+    "rbm": partial(RBM, 3),
+    "pairs": partial(BoltzmannMachine, n_components=0, states=(0, 1)),
+    "coupled layers": partial(BoltzmannMachine, n_components=2, states=(0, 1)),
+}
+
+
+def small_fit(kind="rbm", **options):
+    """Return an estimator that is fitted quickly on the default device of JAX."""
+    given = {"learner": "pcd", "device": "jax", "alpha": 0.01, "batch_size": 100, "max_iter": 4}
+    return FITS[kind](**given | {"random_state": 0} | options)
+
+
+def make_energies():
+    """Return small models of all kinds that a device trains."""
+    rng = np.random.default_rng(5)
+    upper = np.triu(rng.normal(0.0, 0.5, (5, 5)), 1).astype(np.float32)
+    layers = rng.normal(0, 0.5, (5, 3)).astype(np.float32), rng.normal(size=5), rng.normal(size=3)
+    return {
+        "layers": BipartiteEnergy(*layers),
+        "pairs": PairwiseEnergy(upper + upper.T, rng.normal(size=5).astype(np.float32), (-1, 1)),
+        "coupled layers": SemiRestrictedEnergy(upper + upper.T, *layers, states=(-1, 1)),
+        "layers of signs": SemiRestrictedEnergy(None, *layers, states=(-1, 1)),
+    }
+
+
+ENERGIES = make_energies()
+
+
+# Arithmetic that numpy and JAX share -------------------------------------------------------
+
+
+def random_like(theta, seed):
+    """Return random arrays with the shapes of theta; square ones are symmetric."""
+    rng = np.random.default_rng(seed)
+    arrays = {k: rng.normal(size=v.shape) for k, v in theta.items()}
+    if "coupling" in arrays:
+        arrays["coupling"] = arrays["coupling"] + arrays["coupling"].T
+        np.fill_diagonal(arrays["coupling"], 0.0)
+    return arrays
+
+
+def preconditioned(kind):
+    """Return the preconditioned optimizer of a kind of model."""
+    means = np.random.default_rng(0).random(5)
+    preconditioners = {
+        "layers": lambda: LayerPreconditioner(means, 0.1),
+        "pairs": lambda: PairPreconditioner(means, (-1.0, 1.0), 0.1),
+        "coupled layers": lambda: CoupledLayerPreconditioner(means, (-1.0, 1.0), (0.1, 0.2)),
+    }
+    return PreconditionedSGD(preconditioners[kind]())
+
+
+@pytest.mark.parametrize("kind", ["layers", "pairs", "coupled layers"])
+@pytest.mark.parametrize("make", [SGD, Momentum, Adam, None], ids=str)
+def test_pure_steps_of_optimizers(kind, make):
+    """A step of JAX arrays is a step of numpy arrays, for several steps."""
+    optimizer = preconditioned(kind) if make is None else make()
+    theta = {k: v.astype(float) for k, v in ENERGIES[kind].theta.items()}
+    pure_theta, state = theta, optimizer.init(theta)
+    pure_state = optimizer.init(theta)
+    for t in range(4):
+        gradient = random_like(theta, t)
+        on_device = {k: jnp.asarray(v) for k, v in gradient.items()}
+        pure_theta, pure_sizes, pure_state = optimizer.pure_step(
+            {k: jnp.asarray(v) for k, v in pure_theta.items()}, on_device, 0.1, pure_state
+        )
+        theta, sizes, state = optimizer.step(theta, gradient, 0.1, state)
+        for k, v in theta.items():
+            assert_allclose(pure_theta[k], v, rtol=2e-5, atol=2e-5)
+            assert_allclose(pure_sizes[k], sizes[k], rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "rate",
+    [
+        ConstantRate(0.2),
+        StepRate(0.2, 0.5, 3),
+        InverseRate(10.0, 2.0),
+        LinearRate(0.3, 9),
+        AdaptiveRate(0.3, window=5, cosine=0.3, n_halvings=2),
+    ],
+    ids=lambda rate: type(rate).__name__,
+)
+@pytest.mark.parametrize("resolution", [0.0, 0.05])
+def test_pure_schedules(rate, resolution):
+    """A schedule has the same rates, stages and end for arrays of JAX and of numpy."""
+    theta, state = ENERGIES["layers"].theta, rate.init()
+    pure = rate.pure_state(state, theta)
+    rng, seen = np.random.default_rng(0), []
+    for t in range(40):
+        assert float(rate.value(pure)) == pytest.approx(rate.value(state), rel=1e-6)
+        drift = 2.0 if 12 <= t < 20 else 0.0  # the gradient is not noise in these updates
+        gradient = {k: 0.1 * rng.normal(size=v.shape) + drift for k, v in theta.items()}
+        on_device = {k: jnp.asarray(v) for k, v in gradient.items()}
+        pure, *pure_flags = rate.pure_observe(on_device, pure, resolution)
+        state, *flags = rate.observe(gradient, state, resolution)
+        assert [bool(f) for f in pure_flags] == flags
+        seen.append(tuple(flags))
+    if isinstance(rate, AdaptiveRate | LinearRate):
+        assert {(True, False), (False, False)} <= set(seen)
+
+
+@pytest.mark.parametrize("penalty", [L1, L2, ElasticNet])
+def test_penalties_of_jax_arrays(penalty):
+    energy = ENERGIES["layers"]
+    rule = penalty(0.3, energy.penalty_groups())
+    on_device = {k: jnp.asarray(v) for k, v in energy.theta.items()}
+    sizes = dict.fromkeys(energy.theta, 0.5)
+    new, expected = rule.prox(on_device, sizes), rule.prox(energy.theta, sizes)
+    for k, v in expected.items():
+        assert_allclose(new[k], v, rtol=1e-6)
+    if rule.smooth:
+        gradient, expected = rule.gradient(on_device), rule.gradient(energy.theta)
+        for k, v in expected.items():
+            assert_allclose(gradient[k], v, rtol=1e-6)
+
+
+def test_numbers_of_nested_objects():
+    rule = PreconditionedSGD(LayerPreconditioner(np.array([0.2, 0.5]), 0.1))
+    parts = {"optimizer": rule, "rates": (1, 2.5), "name": "x", "none": None}
+    values = extract(parts)
+    assert values["rates"] == {0: 1, 1: 2.5}
+    assert values["name"] == values["none"] == {}
+    doubled = {0: 2, 1: 5.0}
+    new = insert(parts, values | {"rates": doubled})
+    assert new["rates"] == (2, 5.0)
+    assert parts["rates"] == (1, 2.5)
+    assert new["optimizer"] is not rule
+    assert_allclose(new["optimizer"].preconditioner.scale, rule.preconditioner.scale)
+    assert describe(new) == describe(parts)
+    assert describe(parts | {"name": "y"}) != describe(parts)
+    assert restrict(values | {"more": 1}, values).keys() == values.keys()
+
+
+# Gradients ---------------------------------------------------------------------------------
+
+
+def exact_moments(energy, visible=None):
+    """Return the expected statistics of a model, by enumeration, or given rows of the visible."""
+    states, log_f = enumerate_states(energy)
+    n = len(energy.visible_states)
+    total = dict.fromkeys(energy.theta, 0.0)
+    rows = [None] if visible is None else visible
+    for row in rows:
+        fits = np.ones(len(states), bool) if row is None else (states[:, :n] == row).all(axis=1)
+        p = np.where(fits, np.exp(log_f - log_f.max()), 0.0)
+        p /= p.sum()
+        for k, v in statistics(energy, states, p).items():
+            total[k] = total[k] + v / len(rows)
+    return total
+
+
+def statistics(energy, states, p):
+    """Return the mean of the derivatives of ``log f`` by theta, by central differences."""
+    out = {}
+    for name, values in energy.theta.items():
+        out[name] = np.zeros(values.shape)
+        for index in np.ndindex(values.shape):
+            if name == "coupling" and index[0] >= index[1]:
+                continue
+            ends = []
+            for step in (1.0, -1.0):
+                moved = {k: v.astype(float) for k, v in energy.theta.items()}
+                moved[name][index] += step
+                if name == "coupling":
+                    moved[name][index[::-1]] += step
+                ends.append(p @ energy.with_theta(moved).log_potential(states))
+            out[name][index] = 0.5 * (ends[0] - ends[1])
+            if name == "coupling":
+                out[name][index[::-1]] = out[name][index]
+    return out
+
+
+LEARNER_RUNS = [
+    PCD(n_chains=3000, n_sweeps=20),
+    CD(n_sweeps=30),
+    TemperedTransitions(n_chains=3000, n_temperatures=3),
+    ParallelTempering(n_chains=2000, betas=4),
+]
+
+
+@pytest.mark.parametrize("kind", ENERGIES)
+@pytest.mark.parametrize("learner", LEARNER_RUNS, ids=lambda x: type(x).__name__)
+def test_updates_follow_the_exact_gradient(kind, learner):
+    """Compiled updates with a rate near zero move along the gradient of the log-likelihood."""
+    energy, rate, n_updates = ENERGIES[kind], 1e-3, 20
+    rng = np.random.default_rng(2)
+    X = rng.integers(0, 2, (1000, 5)).astype(np.int16)
+    settings = Settings(
+        optimizer=SGD(), rate=ConstantRate(1e-9), batch_size=1000, max_iter=100, average=False,
+        device=open_device("jax"), complete=False,
+    )  # fmt: skip
+    state = loop_state.start(energy, learner, Batch(X), settings, rng)
+    state = loop.run(learner, Batch(X), settings, state)  # the chains forget their first states
+    settings = replace(settings, rate=ConstantRate(rate), max_iter=n_updates)
+    after = loop.run(learner, Batch(X), settings, state).energy
+    distinct, counts = np.unique(X, axis=0, return_counts=True)
+    up = dict.fromkeys(energy.theta, 0.0)
+    for row, count in zip(distinct, counts, strict=True):
+        for k, v in exact_moments(energy, [row]).items():
+            up[k] = up[k] + v * count / len(X)
+    down = exact_moments(energy)
+    for k, v in energy.theta.items():
+        found = (after.theta[k].astype(float) - v) / (rate * n_updates)
+        assert_allclose(found, up[k] - down[k], atol=0.06)
+    largest = max(np.abs(up[k] - down[k]).max() for k in up)
+    assert largest > 0.2  # the test has power
+
+
+# Estimators --------------------------------------------------------------------------------
+
+
+def exact_score(model, X):
+    """Return the mean log-likelihood of rows, by enumeration."""
+    energy = model.energy_.astype(float) if model.energy_.has_latent else model.energy_
+    log_z = np.logaddexp.reduce(enumerate_states(energy)[1])
+    return energy.log_marginal(X).mean() - log_z
+
+
+@pytest.mark.parametrize("kind", FITS)
+@pytest.mark.parametrize("learner", ["pcd", "cd", "tempered-transitions", "parallel-tempering"])
+@quiet
+def test_fits_are_as_good_as_on_the_cpu(kind, learner):
+    options = {"learner": learner, "max_iter": 150, "optimizer": "adam", "learning_rate": 0.05}
+    scores = [
+        exact_score(small_fit(kind, device=device, **options).fit(ROWS), ROWS)
+        for device in ("cpu", "jax")
+    ]
+    independent = ROWS.mean(axis=0)
+    entropy = -(independent * np.log(independent) + (1 - independent) * np.log(1 - independent))
+    assert scores[1] > -entropy.sum() + 0.5
+    assert abs(scores[0] - scores[1]) < 0.12
+
+
+@pytest.mark.parametrize("kind", FITS)
+@quiet
+def test_queries_of_a_fitted_model(kind):
+    model = small_fit(kind, max_iter=40).fit(ROWS)
+    assert model.sample(7, random_state=0).shape == (7, 6)
+    assert np.isfinite(model.score_samples(ROWS)).all()
+    assert model.log_partition_method_ == "exact"
+    assert model.history_["n_updates"] == list(range(3, 121, 3))
+    assert set(model.history_) >= {"gradient_rms", "learning_rate", "epoch"}
+    for values in model.energy_.theta.values():
+        assert type(values) is np.ndarray
+    again = clone(model).fit(ROWS)
+    for k, v in model.energy_.theta.items():
+        assert (again.energy_.theta[k] == v).all()
+    other = clone(model).set_params(random_state=1).fit(ROWS)
+    assert any((other.energy_.theta[k] != v).any() for k, v in model.energy_.theta.items())
+
+
+@quiet
+def test_choice_of_alpha_uses_the_device():
+    model = RBM(2, device="jax", max_iter=20, batch_size=100, random_state=0).fit(ROWS)
+    assert model.alpha_ in {s / len(ROWS) for s in (3.0, 10.0, 30.0)}
+
+
+@quiet
+def test_pickles_load_without_jax():
+    model = small_fit().fit(ROWS)
+    code = (
+        "import pickle, sys; sys.modules['jax'] = None\n"
+        "model = pickle.loads(sys.stdin.buffer.read())\n"
+        "print(float(model.set_params(device='cpu').score([[1, 1, 1, 1, 1, 1]])))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(model), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert float(done.stdout) == pytest.approx(model.score([[1] * 6]))
+
+
+@quiet
+def test_training_continues():
+    """A warm start goes on with the chains; a fit in two parts is as long as one fit."""
+    model = small_fit(warm_start=True, max_iter=3).fit(ROWS)
+    chains = model._loop_state.learner.extra.copy()
+    model.fit(ROWS)
+    assert model.n_iter_ == 6
+    assert model.history_["n_updates"][-1] == 18
+    assert (model._loop_state.learner.extra != chains).any()
+    model.partial_fit(ROWS)
+    assert model.n_iter_ == 7
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_checkpoints_resume(tmp_path):
+    """A fit that is stopped and resumed has the history of an uninterrupted fit."""
+    path = tmp_path / "fit.joblib"
+
+    class Stop(ScoreMonitor):
+        def should_stop(self):
+            return len(self.scores) == 2
+
+    model = small_fit(max_iter=6, learning_rate=0.05)
+    whole = clone(model).fit(ROWS)
+    stopped = clone(model).set_callbacks(Checkpoint(path, interval=0), Stop())
+    stopped.fit(ROWS)
+    assert stopped.n_iter_ == 2
+    saved = path.read_bytes()
+    assert b"jaxlib" not in saved
+    assert whole.n_iter_ == 6
+
+
+@quiet
+def test_callbacks_see_each_epoch():
+    monitor = ScoreMonitor(ROWS)
+    model = small_fit(max_iter=5).set_callbacks(monitor).fit(ROWS)
+    assert len(monitor.scores) == 5
+    assert len(set(monitor.scores)) == 5
+    assert monitor.scores[-1] == pytest.approx(model.score(ROWS), abs=1e-6)
+
+
+@quiet
+def test_early_stopping():
+    options = {"early_stopping": True, "n_iter_no_change": 2, "max_iter": 30}
+    model = small_fit(**options).fit(ROWS)
+    scores = model.history_["validation_score"]
+    assert len(scores) == model.n_iter_
+    assert np.isfinite(scores).all()
+
+
+@quiet
+def test_weights_sparse_rows_and_probabilities():
+    weights = np.where(ROWS[:, 0] == 1, 1.0, 0.0)
+    model = small_fit(max_iter=60).fit(ROWS, sample_weight=weights)
+    assert model.sample(200, random_state=0)[:, 0].mean() > 0.95
+    dense, sparse = small_fit().fit(ROWS), small_fit().fit(csr_array(ROWS.astype(float)))
+    assert_allclose(sparse.components_, dense.components_, rtol=1e-4, atol=1e-5)
+    soft = small_fit(max_iter=60).fit(np.clip(ROWS, 0.1, 0.9))
+    assert np.isfinite(soft.score(ROWS))
+
+
+@quiet
+def test_rows_that_do_not_fit_are_sent_in_blocks(monkeypatch):
+    """Blocks of rows give the model of resident rows, except for random numbers of the chains."""
+    resident = small_fit(max_iter=100).fit(ROWS)
+    monkeypatch.setattr(devices.Device, "free_bytes", 100_000.0)
+    monkeypatch.setattr(devices, "RESIDENT_SHARE", 0.01)
+    in_blocks = small_fit(max_iter=100).fit(ROWS)
+    assert exact_score(in_blocks, ROWS) == pytest.approx(exact_score(resident, ROWS), abs=0.1)
+
+
+@quiet
+def test_a_repeated_fit_compiles_nothing():
+    small_fit(alpha=0.02).fit(ROWS)
+    functions = list(devices._COMPILED.values())
+    sizes = [f.compiled._cache_size() for f in functions]
+    small_fit(alpha=0.03, random_state=5).fit(ROWS[::-1])
+    assert list(devices._COMPILED.values()) == functions
+    assert [f.compiled._cache_size() for f in functions] == sizes
+
+
+# Errors ------------------------------------------------------------------------------------
+
+
+def test_unknown_device():
+    with pytest.raises(ValueError, match="device must be one of"):
+        small_fit(device="tpu0").fit(ROWS)
+
+
+def test_no_gpu():
+    if any(d.platform == "gpu" for d in devices.jax.devices()):
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(ValueError, match=r'device="cuda" needs a GPU.*skmrf\[cuda\]'):
+        small_fit(device="cuda").fit(ROWS)
+
+
+def test_without_jax(monkeypatch):
+    monkeypatch.delitem(sys.modules, "skmrf._jax.devices")
+    monkeypatch.delattr(skmrf._jax, "devices")
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(ImportError, match=r'pip install "skmrf\[jax\]"'):
+        small_fit().fit(ROWS)
+    with pytest.raises(ImportError, match=r'pip install "skmrf\[cuda\]"'):
+        small_fit(device="gpu").fit(ROWS)
+
+
+@pytest.mark.parametrize("name", ["ptt", "psmc", "smc", "mcmc-mle"])
+@quiet
+def test_learners_that_do_not_run_on_a_device(name):
+    assert not LEARNERS[name].is_pure
+    with pytest.raises(ValueError, match=r'does not run on a device.*device="cpu"'):
+        small_fit(learner=name).fit(ROWS)
+
+
+def test_deterministic_solvers_are_refused():
+    with pytest.raises(ValueError, match=r'cannot run a deterministic solver.*device="cpu"'):
+        small_fit(learner="exact", optimizer="lbfgs").fit(ROWS)
+
+
+def test_other_limits():
+    X = ROWS.astype(float)
+    X[0, 0] = np.nan
+    with pytest.raises(ValueError, match=r"missing entries.*Impute"):
+        small_fit("pairs").fit(X)
+    with pytest.raises(ValueError, match=r'group-l1" does not run on a device'):
+        small_fit(penalty="group-l1").fit(ROWS)
+
+
+def test_too_little_memory(monkeypatch):
+    monkeypatch.setattr(devices.Device, "free_bytes", 1000.0)
+    with pytest.raises(MemoryError, match=r"needs about .* bytes of the device, and 1000 are"):
+        small_fit().fit(ROWS)
+
+
+def test_memory_error_of_jax_names_the_bytes():
+    def fail():
+        raise devices.jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+    with (
+        pytest.raises(MemoryError, match="needs about 5e"),
+        open_device("jax").memory_errors("This", 5e9),
+    ):
+        fail()
+
+
+def test_divergence_is_reported():
+    with pytest.raises(ValueError, match="Learning diverged"):
+        small_fit(learning_rate=1e30, optimizer="sgd", max_iter=20).fit(ROWS)
+
+
+def test_unconverged_fits_warn():
+    with pytest.warns(ConvergenceWarning, match="had not converged"):
+        small_fit(max_iter=1).fit(ROWS)
+
+
+def test_jax_lives_in_one_folder():
+    sources = Path(skmrf._jax.__file__).parents[1].rglob("*.py")
+    users = {p.parent.name for p in sources if "import jax" in p.read_text(encoding="utf-8")}
+    assert users == {"_jax"}
