@@ -38,17 +38,18 @@ MAX_EM = 50
 TOLERANCE = 1e-3  # nats per row, of expectation maximisation
 LONGER = 10_000  # temperatures; the default starts with 1,000
 ESTIMATORS = {
-    "BoltzmannMachine": lambda _: BoltzmannMachine(
-        n_components="auto", states=(0, 1), random_state=0
+    "BoltzmannMachine": lambda _, device: BoltzmannMachine(
+        n_components="auto", states=(0, 1), random_state=0, device=device
     ),
-    "RBM": lambda _: RBM(random_state=0),
-    "DiscreteMRF": lambda n: DiscreteMRF(categories=[[0, 1]] * n, random_state=0),
+    "RBM": lambda _, device: RBM(random_state=0, device=device),
+    "DiscreteMRF": lambda n, _: DiscreteMRF(categories=[[0, 1]] * n, random_state=0),
 }
 COLUMNS = {
     "name": "data",
     "n_features": "columns",
     "n_rows": "rows",
     "estimator": "estimator",
+    "device": "device",
     "low": "test, lower limit",
     "high": "test, upper limit",
     "long_low": "test, lower limit of a longer run",
@@ -163,11 +164,12 @@ REFERENCES = {"independent": independent, "chow_liu": chow_liu, "mixture": mixtu
 # Fits --------------------------------------------------------------------------------------
 
 
-def fit_one(name, estimator, data_home):
+def fit_one(name, estimator, data_home, device="cpu"):
     """Fit one default estimator and return its row of the table."""
     data = fetch_density_benchmark(name, data_home=data_home)
     warnings.simplefilter("ignore")
-    model = ESTIMATORS[estimator](data.n_features)
+    device = "cpu" if estimator == "DiscreteMRF" else device
+    model = ESTIMATORS[estimator](data.n_features, device)
     _, fit_seconds = timed(model.fit, data.train)
     log_z, log_z_seconds = timed(lambda: model.log_partition_)
     test = model.score(data.test)
@@ -177,6 +179,7 @@ def fit_one(name, estimator, data_home):
         "n_features": data.n_features,
         "n_rows": len(data.train),
         "estimator": estimator,
+        "device": device,
         "test": test,
         "low": test + log_z - upper,
         "high": test + log_z - lower,
@@ -186,19 +189,18 @@ def fit_one(name, estimator, data_home):
     }
     if model.log_partition_method_ == "exact":
         return row | {"long_low": test}
-    longer, seconds = timed(
-        ais, model.energy_, start=data.train[:128], n_temperatures=LONGER, random_state=1
-    )
+    options = {"start": data.train[:128], "random_state": 1, "device": device}
+    longer, seconds = timed(ais, model.energy_, n_temperatures=LONGER, **options)
     return row | {"long_low": test + log_z - longer.upper, "long_seconds": seconds}
 
 
-def run_set(name, estimators, data_home):
+def run_set(name, estimators, data_home, device="cpu"):
     """Return the rows of a data set: one for each estimator."""
     data = fetch_density_benchmark(name, data_home=data_home)
     known = {key: model(data, data.test) for key, model in REFERENCES.items()}
     rows = []
     for estimator in estimators:
-        rows.append(in_child(fit_one, name, estimator, data_home) | known)
+        rows.append(in_child(fit_one, name, estimator, data_home, device) | known)
         print(json.dumps(rows[-1]), flush=True)
     return rows
 
@@ -213,11 +215,15 @@ def main(argv=None):
     parser = options(__doc__, data=True)
     parser.add_argument("--sets", nargs="*", choices=NAMES, default=None)
     parser.add_argument("--estimators", nargs="*", choices=ESTIMATORS, default=list(ESTIMATORS))
+    parser.add_argument("--device", default="cpu", help="cpu, gpu, cuda or jax")
     args = parser.parse_args(argv)
     rows = []
     for name in args.sets or (("nltcs",) if args.fast else NAMES):
         rows += run_set(
-            name, args.estimators[-1:] if args.fast else args.estimators, args.data_home
+            name,
+            args.estimators[-1:] if args.fast else args.estimators,
+            args.data_home,
+            args.device,
         )
         save(args, "density", rows, COLUMNS)
         table = markdown([round_row(row) for row in rows], COLUMNS)

@@ -176,6 +176,7 @@ METHODS = {
             "start",
             "max_width",
             "n_jobs",
+            "device",
         ],
         "bpchain": ["n_samples", *CHAIN, "settings", "max_width"],
         "bethe": PROPAGATION,
@@ -199,7 +200,7 @@ METHODS = {
     marginal_map: {"exact": [], "bp": PROPAGATION},
     sample: {
         "exact": [],
-        "gibbs": ["n_sweeps", "n_jobs"],
+        "gibbs": ["n_sweeps", "n_jobs", "device"],
         "bpchain": ["n_steps", *CHAIN],
     },
 }

@@ -327,7 +327,7 @@ def test_unknown_method_raises():
         (
             "ais",
             "['n_chains', 'n_temperatures', 'schedule', 'reference', 'start', 'max_width', "
-            "'n_jobs']",
+            "'n_jobs', 'device']",
         ),
         (
             "bpchain",
