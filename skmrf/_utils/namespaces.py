@@ -1,4 +1,10 @@
-"""Arithmetic that is written once for arrays of numpy and of JAX."""
+"""Arithmetic that is the same for arrays of numpy and JAX, and the numbers in nested objects.
+
+A compiled function takes the numbers of its settings as arguments. It need not be compiled again if
+only they change.
+"""
+
+from copy import copy
 
 import numpy as np
 from scipy.special import expit
@@ -25,3 +31,67 @@ def without_diagonal(square):
         np.fill_diagonal(square, 0.0)
         return square
     return square * (1.0 - np.eye(len(square), dtype=np.float32))
+
+
+def extract(thing):
+    """Return the numbers and arrays in nested objects, as nested dicts; {} where there are none."""
+    if _is_number(thing):
+        return thing
+    return {k: extract(v) for k, v in _members(thing).items()}
+
+
+def insert(thing, values):
+    """Return a copy of nested objects with the numbers and arrays from :func:`extract` replaced."""
+    if _is_number(thing):
+        return values
+    members = _members(thing)
+    if not members:
+        return thing
+    new = {k: insert(v, values[k]) for k, v in members.items()}
+    if isinstance(thing, dict):
+        return new
+    if isinstance(thing, tuple):
+        is_named = "_fields" in vars(type(thing))
+        return type(thing)(*new.values()) if is_named else tuple(new.values())
+    changed = copy(thing)
+    vars(changed).update(new)
+    return changed
+
+
+def describe(thing):
+    """Return the structure of nested objects without their numbers, as a nested tuple."""
+    if _is_number(thing):
+        return "number"
+    members = _members(thing)
+    if not members:
+        return repr(thing) if thing is None or isinstance(thing, str | bool) else type(thing)
+    return type(thing), tuple((k, describe(v)) for k, v in members.items())
+
+
+def restrict(values, like):
+    """Return nested dicts without the entries that ``like`` does not have."""
+    return (
+        {k: restrict(values[k], v) for k, v in like.items()} if isinstance(like, dict) else values
+    )
+
+
+def total_size(values):
+    """Return the number of entries of all arrays in nested dicts."""
+    return sum(map(total_size, values.values())) if isinstance(values, dict) else np.size(values)
+
+
+def _is_number(thing):
+    """Return whether a thing is a number, or an array of numpy or JAX."""
+    is_scalar = isinstance(thing, int | float) and not isinstance(thing, bool)
+    return is_scalar or hasattr(thing, "__array_namespace__")
+
+
+def _members(thing):
+    """Return the parts of a dict, a named tuple or an object, by name."""
+    if isinstance(thing, dict):
+        return thing
+    if isinstance(thing, tuple):
+        return dict(zip(vars(type(thing)).get("_fields", range(len(thing))), thing, strict=True))
+    if thing is None or isinstance(thing, str | bool | list | type):
+        return {}
+    return vars(thing)

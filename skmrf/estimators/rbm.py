@@ -107,8 +107,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         itself. Results do not depend on it.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
         Device of training, of sampling and of the estimate of log Z: the compiled functions of
-        numba, a GPU, or the default device of JAX. The learners "pcd" and "cd" run on it. See the
-        page "Training on a GPU".
+        numba, a GPU, or the default device of JAX. The learners "pcd", "cd", "tempered-transitions"
+        and "parallel-tempering" run on it. See the page "Training on a GPU" of the user guide.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training (initial weights, Markov chains and held-out rows) and of the
         estimate of log Z. An int makes fits reproducible.

@@ -4,29 +4,25 @@ from .._utils.phases import CliqueMoments, States, UnitMoments
 from .._utils.results import Latest
 from .._utils.rows import Batch
 from .base import DataPhase, Learner
-from .beliefs import BeliefLearner
-from .bp import BP, BPCD
+from .bp import BP, BPCD, MeanField
 from .bpchain_cd import BPChainCD
 from .cd import CD
 from .cd_percloss import CDPercLoss
 from .conditional import ConditionalLearner
-from .conditional_mle import MLEBP, MLEMF
+from .conditional_mle import LR, MLEBP, MLEMF
 from .crf import SSVM, CRFLikelihood, CRFPropagation, CRFPseudoLikelihood, Perceptron
 from .exact import Exact
 from .grid import Grid
-from .lr import LR
 from .max_margin import LSSVM, MSSVM
 from .mcmc_mle import MCMCMLE, ParticleFilteredMCMCMLE
-from .mean_field import MeanField
-from .parallel_tempering import ParallelTempering
 from .pcd import PCD
 from .pseudo_likelihood import PseudoLikelihood
 from .psmc import PSMC
 from .ptt import PTT
 from .registry import register
 from .smc import SMC
-from .tempered_transitions import TemperedTransitions
-from .variational import Variational
+from .tempering import ParallelTempering, TemperedTransitions
+from .variational import BeliefLearner, Variational
 
 for _name, _learner in {
     "exact": Exact,

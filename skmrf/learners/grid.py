@@ -10,8 +10,8 @@ from .._utils.phases import States
 from ..likelihood.neural import grid, grid_fits
 from ..variational.free_energy import QuadratureSettings, infer
 from ..variational.mixtures import Mixture
-from .beliefs import BeliefLearner
 from .initial_mixture import first_mixture
+from .variational import BeliefLearner
 
 N_COMPONENTS = 5
 

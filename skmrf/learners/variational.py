@@ -1,5 +1,6 @@
 """Learner for models with neural potentials; a Gaussian mixture approximates the model."""
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -7,11 +8,12 @@ import numpy as np
 from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
 from .._utils.results import Latest
+from ..energies import ContinuousEnergy
 from ..samplers.metropolis import Metropolis
 from ..variational.free_energy import FIRST_STEP, QuadratureSettings, infer
 from ..variational.mixtures import Mixture, average_mixtures
 from ..variational.quadrature import quadrature
-from .beliefs import BeliefLearner
+from .base import Learner
 from .initial_mixture import first_mixture, normal_beliefs
 
 N_FIRST_ITER = 50  # enough to move the beliefs from the clusters of the rows to the model
@@ -20,6 +22,67 @@ COUNTS = "n_components", "n_points", "n_iter", "pool", "n_chains"
 # take smaller steps.
 DEFAULT_INTERVALS = {"chains": 5, "quadrature": 1}
 QUADRATURE_PACE = 0.1
+
+
+class BeliefLearner(Learner):
+    """Base class of learners that approximate the model by a Gaussian mixture during training.
+
+    The mixture is called the beliefs. The state of the learner stores it in the attribute
+    ``mixture``; otherwise the learner must override :meth:`proposal`.
+    """
+
+    requires = (ContinuousEnergy,)
+
+    @abstractmethod
+    def beliefs(self, energy, state):
+        """Return the Gaussian mixture that approximates the model during training.
+
+        Parameters
+        ----------
+        energy : ContinuousEnergy
+            Current model.
+        state : object
+            State after the last step.
+
+        Returns
+        -------
+        Mixture
+            Approximation, which may lag a few updates behind the model.
+        """
+
+    @abstractmethod
+    def final_beliefs(self, energy, state):
+        """Return the Gaussian mixture that approximates the fitted model.
+
+        Parameters
+        ----------
+        energy : ContinuousEnergy
+            Fitted model.
+        state : object
+            State after the last step.
+
+        Returns
+        -------
+        Mixture
+            Approximation of the fitted model.
+        """
+
+    def proposal(self, energy, state):
+        """Return a proposal distribution: the last mixture and the Gaussian base of the model.
+
+        Parameters
+        ----------
+        energy : ContinuousEnergy
+            Current model, whose Gaussian base becomes one more component.
+        state : object
+            State after the last step.
+
+        Returns
+        -------
+        Mixture
+            Proposal with one component more than the last mixture.
+        """
+        return state.mixture.with_defensive_component(energy.mean, energy.covariance)
 
 
 @dataclass

@@ -5,10 +5,11 @@ from dataclasses import fields, replace
 import numpy as np
 
 from .._utils.interrupts import InterruptLater
-from .._utils.numbers import describe, extract, insert, restrict, total_size
+from .._utils.namespaces import describe, extract, insert, restrict, total_size
 from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows
 from ..learners.base import has_missing
+from ..learners.registry import LEARNERS
 from .settings import NoRestriction
 
 MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
@@ -222,9 +223,9 @@ def _check_pure(learner, data, settings):
     """Raise a ValueError if training uses something that JAX cannot compile."""
     advice = 'or device="cpu".'
     if not learner.is_pure:
+        names = sorted(name for name, kind in LEARNERS.items() if kind.is_pure)
         raise ValueError(
-            f"The learner {learner!r} does not run on a device of JAX. Use a learner whose "
-            f'is_pure is True, such as "pcd" or "cd", {advice}'
+            f"The learner {learner!r} does not run on a device of JAX. Use one of {names}, {advice}"
         )
     if not settings.penalty.is_pure:
         raise ValueError(f'penalty="group-l1" does not run on a device of JAX. Use "l2", {advice}')

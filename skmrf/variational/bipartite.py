@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import bipartite as kernels
-from .._kernels.coordinate import ascend
 from .._kernels.layers import unit_means
+from .._kernels.mean_field import ascend_states
 from .._utils.parallel import run_blocks
 
 PRODUCTS = {"sum": kernels.SUM, "max": kernels.MAX, "mixed": kernels.MIXED}
@@ -418,7 +418,7 @@ def _ascend_block(couplings, visible, hidden, start, max_iter):
     out = np.empty_like(V)
     n_iter, moved = np.empty(len(V), dtype=np.int64), np.empty(len(V), dtype=np.int64)
     hidden = np.ascontiguousarray(hidden, dtype=dtype)
-    ascend(
+    ascend_states(
         weights,
         couplings.by_visible,
         np.ascontiguousarray(visible, dtype=dtype),

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from zoo import enumerate_states
 
 from skmrf import RBM, BoltzmannMachine
-from skmrf._utils.numbers import describe, extract, insert, restrict
+from skmrf._utils.namespaces import describe, extract, insert, restrict
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.learners import CD, PCD, ParallelTempering, TemperedTransitions

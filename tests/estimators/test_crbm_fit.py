@@ -9,7 +9,10 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from crbm_models import MAX_MARGIN, assert_close, assert_same, every, quick, real, some_alpha, tied
+from layered_models import MAX_MARGIN, assert_close, real, some_alpha, tied
+from layered_models import assert_same_theta as assert_same
+from layered_models import every_conditional as every
+from layered_models import quick_conditional as quick
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.base import clone

@@ -8,8 +8,8 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from layered_models import SMALL, assert_same, bits, draws, every, law, quick
 from montecarlo import check_means
-from rbm_models import SMALL, assert_same, bits, draws, every, law, quick
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import BernoulliRBM

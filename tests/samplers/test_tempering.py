@@ -27,8 +27,8 @@ from skmrf.samplers.parallel_tempering import (
     adapt_ladder,
     check_ladder,
     parallel_tempering,
+    tempered_transition,
 )
-from skmrf.samplers.tempered_transitions import tempered_transition
 
 N_CHAINS = 4000  # per state
 MANY = 10_000
@@ -251,7 +251,7 @@ def test_check_detects_sweeps_that_are_not_reversed(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     X = states[rng.choice(len(states), size=200_000, p=p)]
     check_distribution(transition(energy, reference, seed, betas)(X), states, p)
-    monkeypatch.setattr("skmrf.samplers.tempered_transitions.sweep", forward)
+    monkeypatch.setattr("skmrf.samplers.parallel_tempering.sweep", forward)
     moved = transition(energy, reference, seed, betas)(X)
     check_distribution(moved, states, p @ wrong)
     with pytest.raises(AssertionError, match="was drawn"):
