@@ -58,22 +58,26 @@ class Device:
         """Return Markov chains with a key that is drawn from a generator of numpy."""
         return DeviceChains(jax.random.wrap_key_data(self.put(draw_words(rng))), self)
 
+    def check_memory(self, what, n_bytes):
+        """Raise a MemoryError with a remedy if the device has less free memory."""
+        if n_bytes > self.free_bytes:
+            raise self._memory_error(what, n_bytes)
+
     @contextmanager
     def memory_errors(self, what, n_bytes):
-        """Raise a MemoryError with a remedy if the memory of the device is too small."""
-        error = None
-        if n_bytes <= self.free_bytes:
-            try:
-                yield
-                return
-            except jax.errors.JaxRuntimeError as raised:
-                if EXHAUSTED not in str(raised):
-                    raise
-                error = raised
-        raise MemoryError(
+        """Turn an error of JAX about too little memory into a MemoryError with a remedy."""
+        try:
+            yield
+        except jax.errors.JaxRuntimeError as error:
+            if EXHAUSTED not in str(error):
+                raise
+            raise self._memory_error(what, n_bytes) from error
+
+    def _memory_error(self, what, n_bytes):
+        return MemoryError(
             f"{what} needs about {n_bytes:.4g} bytes of the device, and {self.free_bytes:.4g} are "
             'free. Use fewer components, chains or rows in a batch, or device="cpu".'
-        ) from error
+        )
 
     def compile_updates(self, update, identity):
         """Compile many updates of parameters into one function.

@@ -5,8 +5,8 @@ import pkgutil
 from importlib import import_module
 
 # Classes of these modules are never part of an estimator, or are unsafe to load: a checkpoint
-# reads and writes other files.
-EXCLUDED_MODULES = ("datasets", "io", "training.checkpoints", "plot")
+# reads and writes other files. The package _jax needs an optional dependency.
+EXCLUDED_MODULES = ("_jax", "datasets", "io", "training.checkpoints", "plot")
 # Bunch is in path_ of a structure learner, the others are in grid searches
 SCIKIT_LEARN_TYPES = [
     "sklearn.metrics._scorer._PassthroughScorer",

@@ -44,19 +44,22 @@ class DeviceUpdates:
         self.settings, self.device, self.state = settings, settings.device, state
         self.arrays = _arrays_of(state, settings.rate)
         self.codes, self.step, self.is_done = data.X, state.step, False
-        n_bytes = self._needed_bytes(data)
-        with self.device.memory_errors("Training", n_bytes):
+        n_rows, n_columns = data.X.shape
+        row_bytes = n_columns * (4 if data.X.dtype.kind == "f" else 1)
+        self.block_size = max(1, BLOCK_BYTES // (settings.batch_size * row_bytes))
+        is_resident = self.device.keeps(n_rows * row_bytes)
+        self.n_bytes = self._needed_bytes(n_columns, n_rows * row_bytes * is_resident)
+        self.device.check_memory("Training", self.n_bytes)
+        with self.device.memory_errors("Training", self.n_bytes):
             self.carry = self.device.put(self.arrays)
-            self.rows = self._put_rows(data.X) if self.device.keeps(data.X.size) else None
-        self.n_bytes = n_bytes
+            self.rows = self._put_rows(data.X) if is_resident else None
         self.constants = self.device.put(extract(_parts_of(settings)))
         self.run = self.device.compile_updates(*pure_update(learner, settings, state))
 
-    def _needed_bytes(self, data):
+    def _needed_bytes(self, n_columns, resident_bytes):
         n_parameters = sum(v.size for v in self.state.energy.theta.values())
-        n_chains = total_size(self.arrays["learner"])
-        n_rows = self.settings.batch_size * data.X.shape[1]
-        return 4.0 * (N_ARRAYS * n_parameters + 4 * (n_chains + n_rows)) + data.X.size
+        n_states = total_size(self.arrays["learner"]) + self.settings.batch_size * n_columns
+        return 4.0 * (N_ARRAYS * n_parameters + 4 * n_states) + resident_bytes
 
     def _put_rows(self, X):
         X = dense_rows(X)
@@ -80,7 +83,7 @@ class DeviceUpdates:
         batch_size = min(self.settings.batch_size, len(order))
         n_batches = -(-len(order) // batch_size)
         batches = np.resize(order, (n_batches, batch_size)).astype(np.int32)
-        n_calls = -(-n_batches // self._updates_a_call(batch_size))
+        n_calls = -(-n_batches // (self.block_size if self.rows is None else MAX_CALL))
         outputs = []
         for part in np.array_split(batches, n_calls):
             with InterruptLater(), self.device.memory_errors("Training", self.n_bytes):
@@ -88,11 +91,6 @@ class DeviceUpdates:
         info = {k: sum(o[k] for o in outputs) / n_batches for k in outputs[0]}
         self.is_done = info.pop("is_done") > 0
         return info
-
-    def _updates_a_call(self, batch_size):
-        if self.rows is not None:
-            return MAX_CALL
-        return max(1, BLOCK_BYTES // (batch_size * self.codes.shape[1]))
 
     def _call(self, batches, rng):
         data = self.rows

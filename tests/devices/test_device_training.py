@@ -21,7 +21,7 @@ from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.learners import CD, PCD, ParallelTempering, TemperedTransitions
 from skmrf.learners.registry import LEARNERS
-from skmrf.training import Checkpoint, ScoreMonitor, loop
+from skmrf.training import Checkpoint, ScoreMonitor, device, loop
 from skmrf.training import state as loop_state
 from skmrf.training.optimizers import SGD, Adam, Momentum
 from skmrf.training.penalties import L1, L2, ElasticNet
@@ -390,8 +390,10 @@ def test_rows_that_do_not_fit_are_sent_in_blocks(monkeypatch):
     resident = small_fit(max_iter=100).fit(ROWS)
     monkeypatch.setattr(devices.Device, "free_bytes", 100_000.0)
     monkeypatch.setattr(devices, "RESIDENT_SHARE", 0.01)
-    in_blocks = small_fit(max_iter=100).fit(ROWS)
-    assert exact_score(in_blocks, ROWS) == pytest.approx(exact_score(resident, ROWS), abs=0.1)
+    monkeypatch.setattr(device, "BLOCK_BYTES", 1300)  # two batches of bytes
+    for rows in (ROWS, csr_array(ROWS.astype(float)), np.clip(ROWS, 0.01, 0.99)):
+        in_blocks = small_fit(max_iter=100).fit(rows)
+        assert exact_score(in_blocks, ROWS) == pytest.approx(exact_score(resident, ROWS), abs=0.1)
 
 
 @quiet
