@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.parallel import run_parts
-from ..training.reports import warn_interrupted
+from ..training.part_reports import warn_interrupted
 from .estimation import Estimation
 from .path import Path
 

@@ -10,7 +10,7 @@ from ..learners import PseudoLikelihood
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..training import loop, penalties
 from ..training import state as loop_state
-from ..training.reports import warn_interrupted
+from ..training.part_reports import warn_interrupted
 from ..training.settings import Settings
 from .estimation import TableLearnerAdapter
 from .nodewise import fit_nodes

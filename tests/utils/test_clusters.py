@@ -27,7 +27,7 @@ from skmrf.datasets import make_ising
 from skmrf.learners import PCD
 from skmrf.samplers import gibbs
 from skmrf.structure import bootstrap
-from skmrf.training import reports
+from skmrf.training import part_reports
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -263,7 +263,7 @@ def sent(monkeypatch):
             sizes.append(len(pickle.dumps((function, part))))
             yield function(*part)
 
-    for module in (bootstrap, reports):
+    for module in (bootstrap, part_reports):
         monkeypatch.setattr(module, "run_parts", run_parts)
     return sizes
 

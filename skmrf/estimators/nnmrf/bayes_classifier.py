@@ -18,7 +18,7 @@ from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_generator
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
-from ...training.reports import PartReports
+from ...training.part_reports import PartReports
 from .._base import unchanged_on_error
 from .class_densities import density_parameters, fit_density_briefly
 from .class_queries import DensityClassifier

@@ -11,7 +11,7 @@ from ..._data.classes import check_target
 from ..._data.frames import column_names, read_columns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_choice, check_generator, check_number
-from ...training.reports import PartReports
+from ...training.part_reports import PartReports
 from .._base import LearnedEstimator, unchanged_on_error
 from .label_features import learn_features
 from .label_members import (

@@ -10,7 +10,7 @@ from ..._data.transforms import FARTHEST, learn_transformed_columns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_generator, check_number_or
 from ..._utils.results import LogPartition
-from ...training.reports import PartReports
+from ...training.part_reports import PartReports
 from ...variational.expectation_maximization import (
     Rows,
     joint_log_densities,
