@@ -296,7 +296,7 @@ def test_structured_tables(structured, tmp_path):
 
 @pytest.mark.slow
 def test_layer_messages_rows(load, tmp_path):
-    load("layer_messages").main(["--fast", "--results", str(tmp_path)])
+    load("layers").main(["--fast", "--parts", "messages", "--results", str(tmp_path)])
     rows = json.loads((tmp_path / "layer_messages.json").read_text())["rows"]
     assert sum("ratio" in row for row in rows) == 4
     assert all(row["seconds"] > 0 for row in rows)
