@@ -306,9 +306,10 @@ def adapt_ladder(replicas, is_due=True):
     if is_due is False:
         return replicas
     xp, old = namespace(replicas.betas), replicas.betas
-    cumulative = xp.cumulative_sum(xp.maximum(replicas.rejection_rates, 1e-3), include_initial=True)
-    targets = xp.linspace(0.0, 1.0, len(old)) * cumulative[-1]
-    betas = xp.where(xp.arange(len(old)) == len(old) - 1, 1.0, xp.interp(targets, cumulative, old))
+    rates = xp.maximum(replicas.rejection_rates, 1e-3)
+    cumulative = xp.append(0.0, xp.cumsum(rates))  # numpy 2.0 has no cumulative_sum
+    targets = xp.linspace(0.0, cumulative[-1], len(old))
+    betas = xp.append(xp.interp(targets, cumulative, old)[:-1], 1.0)
     return replace(replicas, betas=xp.where(is_due, betas, old))
 
 
