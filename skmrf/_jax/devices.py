@@ -10,7 +10,6 @@ from .chains import DeviceChains
 
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
 EXHAUSTED = "RESOURCE_EXHAUSTED"  # is in the message of an error of JAX
-
 MAX_COMPILED = 64
 _COMPILED = {}  # functions by their identity, so that a repeated fit does not compile
 
@@ -56,7 +55,12 @@ class Device:
 
     def chains(self, rng):
         """Return Markov chains with a key that is drawn from a generator of numpy."""
-        return DeviceChains(jax.random.wrap_key_data(self.put(draw_words(rng))), self)
+        return DeviceChains(jax.random.wrap_key_data(self.put(self.words(rng))), self)
+
+    @staticmethod
+    def words(rng):
+        """Return two random words of 32 bits, which are the key of a generator of JAX."""
+        return rng.integers(2**32, size=2, dtype=np.uint32)
 
     def check_memory(self, what, n_bytes):
         """Raise a MemoryError with a remedy if the device has less free memory."""
@@ -148,11 +152,6 @@ def find_device(name):
             f'device="{name}" needs a GPU, but JAX finds only {jax.devices()}. Install the drivers '
             'and pip install "skmrf[cuda]", or use device="cpu".'
         ) from error
-
-
-def draw_words(rng):
-    """Return two random words of 32 bits, the key of a generator of JAX."""
-    return rng.integers(2**32, size=2, dtype=np.uint32)
 
 
 def _small_type(value):

@@ -225,7 +225,7 @@ def _exchange_on_device(path, replicas, chains, n_sweeps):
     swapped = (chains.random(probability.shape) < probability) & tried
     none = xp.zeros((1, n_chains), dtype=bool)
     up, down = xp.concat([swapped, none]), xp.concat([none, swapped])
-    source = xp.arange(n_rungs)[:, None] + up - 1 * down
+    source = xp.arange(n_rungs)[:, None] + up.astype(int) - down.astype(int)
     rejection_rates = replicas.rejection_rates
     change = (1.0 - MEMORY) * (1.0 - probability.mean(axis=1) - rejection_rates)
     last_end = xp.take_along_axis(replicas.last_end, source, axis=0)

@@ -97,7 +97,7 @@ class DeviceUpdates:
         if data is None:
             data = self._put_rows(self.codes[batches.ravel()])
             batches = np.arange(batches.size, dtype=np.int32).reshape(batches.shape)
-        words = rng.integers(2**32, size=2, dtype=np.uint32)
+        words = self.device.words(rng)
         self.carry, sums = self.run(self.carry, self.constants, words, data, batches)
         self.step += len(batches)
         return sums
@@ -164,8 +164,7 @@ def pure_update(learner, settings, state):
         rate_state, is_new_stage, is_done = rate.pure_observe(seen, carry["rate"], resolution)
         n_averaged, averaged = carry["n_averaged"], carry["averaged"]
         if average:
-            restarts = is_new_stage & (not is_done if isinstance(is_done, bool) else ~is_done)
-            n_averaged = 1 + n_averaged * (1 - restarts)
+            n_averaged = 1 + n_averaged * (1 - is_new_stage * (1 - is_done))
             share = (1 + recency) / (n_averaged + recency)
             averaged = {k: v + share * (moved[k] - v) for k, v in averaged.items()}
         return {
