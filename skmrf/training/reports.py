@@ -130,7 +130,7 @@ class EpochReports:
 
     @property
     def read_models(self):
-        """Whether a checkpoint or a callback reads the model at the end of an epoch."""
+        """Return whether a checkpoint or a callback reads the model at the end of an epoch."""
         has_file = type(self.checkpoint) is not NoCheckpoint
         return has_file or bool(vars(self.estimator).get("_skl_callbacks"))
 
