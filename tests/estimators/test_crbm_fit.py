@@ -64,7 +64,7 @@ def test_sample_weight_is_repetition(binary, seed):
 
 
 def test_initial_biases_use_sample_weights():
-    """With a strong penalty, the logistic regressions are the frequencies of the outputs."""
+    """The initial biases are the log odds of weighted frequencies if the penalty is strong."""
     X, Y = tied(20, 2)
     weights = 1.0 + np.arange(20)
     model = quick(max_iter=1, learning_rate=1e-12, optimizer="sgd", alpha=1e6)

@@ -404,7 +404,7 @@ def test_annealing_from_a_tree(seed):
 
 
 def test_annealing_from_a_tree_needs_few_temperatures(seed):
-    """With strong couplings in the tree, the path from the tree is far more accurate."""
+    """The path from a tree with strong couplings is more accurate than that from a product."""
     rng = np.random.default_rng(seed)
     reference, energy = tree_and_model(rng, 0.1)
     log_z = exact_log_partition(energy).value
