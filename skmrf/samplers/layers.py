@@ -9,9 +9,9 @@ import numpy as np
 from .._kernels.gibbs import draw_in_order
 from .._kernels.layers import draw_by_words, draw_units, softplus_sums, unit_means
 from .._utils.codes import STATE
+from .._utils.namespaces import is_numpy
 from ..energies.conditionals import (
     BinaryConditionals,
-    BipartiteConditionals,
     CoupledLayerConditionals,
     TableConditionals,
     bias_rows,
@@ -267,21 +267,22 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
             "A device of JAX samples two-state variables that interact in pairs, but this model "
             'has other tables. Use device="cpu".'
         )
+    if isinstance(conditionals, BinaryConditionals):
+        coupling, bias, offset = conditionals
+        none = np.zeros((len(bias), 0)), np.zeros(0)
+        conditionals = CoupledLayerConditionals(coupling, none[0], bias, none[1], offset)
     odds, constant, order = _reference_odds(reference)
-    if isinstance(conditionals, BipartiteConditionals):
-        n_hidden = conditionals.weights.shape[1]
-        X, log_weights = chains.sweep_layers(conditionals, odds, betas, X, clamped)
-    else:
-        if isinstance(conditionals, BinaryConditionals):
-            coupling, bias, offset = conditionals
-            none = np.zeros((len(bias), 0)), np.zeros(0)
-            conditionals = CoupledLayerConditionals(coupling, none[0], bias, none[1], offset)
-        n_hidden = conditionals.weights.shape[1]
-        *arrays, offset = conditionals
+    constant += conditionals.weights.shape[1] * np.log(2.0)
+    layers, coupling = conditionals, None
+    if isinstance(conditionals, CoupledLayerConditionals):
+        coupling, *layers, offset = conditionals
         constant += offset
+    if coupling is None or (is_numpy(coupling) and not coupling.any()):
+        X, log_weights = chains.sweep_layers(layers, odds, betas, X, clamped)
+    else:
         order = order[:: -1 if reverse else 1]
+        arrays = coupling, *layers
         X, log_weights = chains.sweep_in_order(arrays, odds, order, betas, X, clamped)
-    constant += n_hidden * np.log(2.0)
     return X, log_weights + (betas[-1] - betas[0]) * constant
 
 
