@@ -198,7 +198,7 @@ def _check_support(x, kind, name):
 
 
 def _find_step(x, kind):
-    """Return the unit of the values, the unit of rounding or 0, and the origin of the values."""
+    """Return the unit of the values, the step to which they are rounded (0 if none), and zero."""
     if kind == "integer":
         return 1.0, 1.0, 0.0
     size = np.abs(x).max()

@@ -273,7 +273,7 @@ def _draw_last(m, q, fields, pairs, uniform, states):
 
 @kernel
 def _order_variables(m, q, variables, fields, place):
-    """Sort the missing variables so that those with the clearest field come first."""
+    """Sort the missing variables: first those whose states differ most in log-potential."""
     leads = np.empty(m)
     for j in range(m):
         first, second = -np.inf, -np.inf

@@ -264,8 +264,8 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     """
     if isinstance(conditionals, TableConditionals):
         raise ValueError(
-            "A device of JAX samples two-state variables that interact in pairs, but this model "
-            'has other tables. Use device="cpu".'
+            "A JAX device can only sample models of two-state variables that interact in pairs; "
+            'this model has other tables. Use device="cpu".'
         )
     if isinstance(conditionals, BinaryConditionals):
         coupling, bias, offset = conditionals
