@@ -17,6 +17,7 @@ from functools import partial
 import numpy as np
 
 from skmrf import (
+    CRF,
     RBM,
     BoltzmannMachine,
     CRBMStructuredPredictor,
@@ -54,6 +55,7 @@ TABLE_LEARNERS = (
     "mean-field",
 )
 CHAIN_LEARNERS = TABLE_LEARNERS[:10]
+GRAPH_LEARNERS = ("exact", "bp", "pseudo-likelihood", "ssvm", "perceptron")
 CONDITIONAL_LEARNERS = ("lr", "cd", "cd-percloss", "mle-mf", "mle-bp", "lssvm", "mssvm")
 SHORT = {"max_iter": 3, "random_state": 0}
 SMALL_NETWORKS = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "random_state": 0}
@@ -131,6 +133,22 @@ def label_numbers(model, X):
         if hasattr(model, name):
             found[name] = getattr(model, name)(X)
     return found
+
+
+def marginal_numbers(model, X):
+    """Return the marginals, the weights and the iterations of a fitted CRF."""
+    found = {"marginals": np.concatenate([p.ravel() for p in model.predict_marginals(X)])}
+    return found | {"coef": model.coef_, "transition": model.transition_, "n_iter": model.n_iter_}
+
+
+def sequence_numbers(model, X):
+    """Return the numbers of a fitted CRF of sequences."""
+    labels = model.predict(X)
+    found = {"predict": np.concatenate(labels)}
+    found["sample"] = np.hstack(model.sample(X, random_state=0))
+    found["log_likelihood"] = model.log_likelihood(X, labels)
+    found["best"] = np.concatenate(model.predict_best(X, 2)[1])
+    return found | marginal_numbers(model, X)
 
 
 def structure_numbers(model, X):
@@ -217,6 +235,24 @@ def conditional_cases():
         yield f"crbm {name} partial", partial(_twice, model, X, label_numbers, Y)
     model = CRBMStructuredPredictor(3, early_stopping=True, max_iter=10, random_state=0)
     yield "crbm early stopping", partial(_fit_and_ask, model, X, label_numbers, Y)
+
+
+def sequence_cases():
+    """Return the cases of CRF."""
+    (X, y), sizes = mixed(), [7, 1, 12, 20]
+    ends = np.cumsum(sizes)[:-1]
+    chains, labels = np.split(X, ends), np.split(y, ends)
+    weight = [1.0, 0.5, 2.0, 1.5]
+    for name in GRAPH_LEARNERS:
+        for graph in ("chain", "second-order chain"):
+            model = CRF(graph, name, alpha=0.1, **SHORT)
+            fit = partial(_fit_and_ask, model, chains, sequence_numbers, labels)
+            yield f"crf {graph} {name}", fit
+            yield f"crf {graph} {name} weights", partial(fit, sample_weight=weight)
+        model = CRF("grid", name, alpha=0.1, **SHORT)
+        images, states = [X.reshape(5, 8, 3)], [y.reshape(5, 8)]
+        yield f"crf grid {name}", partial(_fit_and_ask, model, images, marginal_numbers, states)
+    yield "crf auto", partial(_fit_and_ask, CRF(), chains, sequence_numbers, labels)
 
 
 def neural_cases():
@@ -335,6 +371,7 @@ GROUPS = {
     "discrete": discrete_cases,
     "layered": layered_cases,
     "conditional": conditional_cases,
+    "sequence": sequence_cases,
     "neural": neural_cases,
     "structure": structure_cases,
     "query": query_cases,
