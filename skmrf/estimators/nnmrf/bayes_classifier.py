@@ -3,7 +3,9 @@
 import warnings
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.callback import with_callbacks
+from sklearn.exceptions import ConvergenceWarning
 
 from ..._data.classes import (
     Table,
@@ -18,11 +20,13 @@ from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_generator
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
+from ...learners.initial_mixture import impute_normal
 from ...training.part_reports import PartReports
 from .._base import unchanged_on_error
-from .class_densities import density_parameters, fit_density_briefly
 from .class_queries import DensityClassifier
 from .density import NNMRFDensity
+from .gaussian_base import pooled_covariance, select_class_shrinkage
+from .graph import resolve_edges
 
 CLASSIFIER_PARAMETERS = "priors", "n_jobs"  # the densities have the other parameters
 
@@ -304,7 +308,7 @@ class NNMRFBayesClassifier(DensityClassifier):
     def _learn_densities(self, table, seeds, reports):
         """Return the fitted density of each class."""
         rows = impute_unobserved_columns(table.rows, table.labels)
-        common = density_parameters(self.graph, table._replace(rows=rows))
+        common = _density_parameters(self.graph, table._replace(rows=rows))
         params = self._shared_parameters() | common
         tasks = []
         for k, seed in enumerate(seeds):
@@ -313,7 +317,7 @@ class NNMRFBayesClassifier(DensityClassifier):
             weights = None if table.weights is None else table.weights[here]
             tasks.append((model, rows[here], None, weights))
         names = "density of a class", "densities of classes"
-        options = {"n_jobs": self.n_jobs, "brief": fit_density_briefly}
+        options = {"n_jobs": self.n_jobs, "brief": _fit_density_briefly}
         with warnings.catch_warnings():  # _read_table has warned already, with column names
             warnings.filterwarnings("ignore", message=DEGENERATE)
             return reports.learn(*names, NNMRFDensity.fit, tasks, **options)
@@ -324,3 +328,53 @@ class NNMRFBayesClassifier(DensityClassifier):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _density_parameters(graph, table):
+    """Return the common parameters of the class densities, computed from all rows.
+
+    Parameters
+    ----------
+    graph : {"complete", "tree", "grid", "knn", "empty"}, networkx.Graph or list of pairs
+        Parameter of the classifier.
+    table : Table
+        Training rows of all classes.
+
+    Returns
+    -------
+    dict
+        Parameters of :class:`NNMRFDensity`.
+    """
+    columns = table.columns
+    rows = table.rows[:, columns.continuous]
+    parameters = {
+        "potentials": "network",
+        "column_types": np.where(columns.n_states, "categorical", "continuous").tolist(),
+        "categories": [np.arange(float(len(c))) for c in columns.categories],
+    }
+    if not isinstance(graph, str):
+        parameters["graph"] = resolve_edges(graph, None, columns.names).tolist()
+    return parameters | _common_covariance(rows, table.labels, table.weights)
+
+
+def _common_covariance(X, labels, weights):
+    """Return the pooled within-class covariance, and the weight of shrinkage towards it."""
+    weights = np.ones(len(X)) if weights is None else weights
+    X, numbers, rng = X.copy(), np.zeros(X.shape[1], int), np.random.default_rng(0)
+    for k in range(labels.max() + 1):
+        here = labels == k
+        X[here] = impute_normal(X[here], numbers, weights[here] / weights[here].sum(), rng)
+    pooled = pooled_covariance(X, labels, weights)
+    share = select_class_shrinkage(X, labels, weights, pooled)
+    return {"prior_covariance": pooled, "shrinkage": share}
+
+
+def _fit_density_briefly(density, rows, y, weights):
+    """Fit a copy of the density for one epoch.
+
+    The given density is not changed, because another thread may still train it.
+    """
+    density = clone(density).set_params(max_iter=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return density.fit(rows, y, sample_weight=weights)

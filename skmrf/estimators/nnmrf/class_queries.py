@@ -8,7 +8,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._utils.parameters import check_choice, check_generator, check_number
 from .._base import LearnedEstimator
-from .class_densities import class_log_joint
 
 
 class DensityClassifier(ClassifierMixin, LearnedEstimator):
@@ -76,7 +75,7 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
     def _log_joint(self, rows):
         """Return ``log p(x, y)`` of encoded rows for each class, shape (n_rows, n_classes)."""
         with np.errstate(divide="ignore"):
-            return class_log_joint(self._current_densities(), np.log(self.class_prior_), rows)
+            return _class_log_joint(self._current_densities(), np.log(self.class_prior_), rows)
 
     def _current_densities(self):
         """Return the densities of the classes, with the current parameter ``density``."""
@@ -162,3 +161,10 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
                 f"{self.classes_.tolist()}."
             )
         return np.searchsorted(self.classes_, labels)
+
+
+def _class_log_joint(densities, log_prior, rows):
+    """Return ``log p(x, y)`` of each row and each class, shape (n_rows, n_classes)."""
+    if not len(rows):
+        return np.empty((0, len(densities)))
+    return np.stack([density.score_samples(rows) for density in densities], axis=1) + log_prior
