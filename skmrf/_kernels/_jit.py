@@ -107,6 +107,19 @@ def inlined(function):
     return numba.njit(inline="always", fastmath=FASTMATH, error_model="numpy")(function)
 
 
+def read_only(array):
+    """Return a read-only view of an array.
+
+    A kernel is compiled once for an argument that is always read-only, but twice for an argument
+    that only sometimes is, such as a memory map.
+    """
+    if not array.flags.writeable:
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def _borrowed(_, array):
     def drop_owner(context, builder, _, args):
         view = make_array(array)(context, builder, args[0])

@@ -115,8 +115,7 @@ class TableBackedEnergy(DiscreteEnergy):
         """Return the arrays for Gibbs sampling: couplings and biases, or tables."""
         if self._binary is not None:
             return self._binary
-        layout = self.layout
-        return TableConditionals(self.flat, layout.n_states, *layout.structure, *layout.incidence)
+        return TableConditionals.build(self.flat, self.layout)
 
     def moments(self, phase):
         """Return the expected sufficient statistics of a phase (data or model).

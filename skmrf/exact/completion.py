@@ -8,6 +8,7 @@ import numpy as np
 
 from .._kernels.completion import complete_rows
 from .._utils.codes import MISSING
+from ..energies.conditionals import TableConditionals
 
 MAX_MISSING = 24  # of a row
 LIMITS = (
@@ -98,14 +99,13 @@ class Completion:
         if not len(rows):
             return is_done, out, logs
         layout, chosen, totals = self._graph.layout, X[rows], np.empty(len(rows))
-        geometry = layout.n_states, layout.clique_ptr, layout.clique_vars, layout.strides
-        arrays = (*geometry, layout.table_start, *layout.incidence)
+        flat, *arrays = TableConditionals.build(self._graph.flat, layout)
         m_max = int((chosen == MISSING).sum(axis=1).max())
         uniforms = np.zeros((0, 0, 0)) if uniforms is None else uniforms
         singles = np.zeros((0, 0, 0)) if singles is None else singles
         options = m_max, LIMITS, CALL_BUDGET, uniforms, tolerance, totals, singles
         row = 0
         while row < len(chosen):
-            row = complete_rows(chosen, row, arrays, self._graph.flat, *options)
+            row = complete_rows(chosen, row, tuple(arrays), flat, *options)
         out[rows], is_done[rows], logs[rows] = chosen, np.isfinite(totals), totals
         return is_done, out, logs

@@ -7,6 +7,7 @@ arrays for this set of observed variables.
 
 import numpy as np
 
+from .._kernels._jit import read_only
 from .._kernels.elimination import choose_states, clamped_starts, pass_downward, pass_upward
 from .._utils.codes import MISSING, STATE
 from .._utils.interrupts import check_time
@@ -110,15 +111,8 @@ def _n_buckets(plan):
 def _table_starts(plan, layout, X):
     """Return the index of each clique's first table entry that agrees with a row's evidence."""
     out = np.empty((len(X), layout.n_cliques), dtype=np.int64)
-    clamped_starts(
-        X,
-        plan.observed,
-        layout.clique_ptr,
-        layout.clique_vars,
-        layout.strides,
-        layout.table_start,
-        out,
-    )
+    X = read_only(np.ascontiguousarray(X))
+    clamped_starts(X, plan.observed, *map(read_only, layout.structure), out)
     return out
 
 
@@ -129,7 +123,7 @@ def _upward(plan, flat, X, n_summed):
     maxima over all states). The first ``n_summed`` buckets sum over their variables, the other
     buckets maximise.
     """
-    starts = _table_starts(plan, plan.layout, X)
+    starts, flat = _table_starts(plan, plan.layout, X), read_only(flat)
     messages = np.empty((len(X), plan.n_messages))
     for rows, part in _bucket_runs(plan, len(X), n_summed):
         check_time()
@@ -195,7 +189,7 @@ def _downward(plan, flat, X, first_row, weights, singles, moments, out_layout):
     messages, starts, total = _upward(plan, flat, X, _n_buckets(plan))
     _check_possible(total, first_row)
     out_starts = starts if out_layout is plan.layout else _table_starts(plan, out_layout, X)
-    scratch = np.empty(plan.n_scratch)
+    scratch, flat = np.empty(plan.n_scratch), read_only(flat)
     # from the last bucket to the first one, but the blocks of a bucket in their order
     runs = sorted(_bucket_runs(plan, len(X)), key=lambda run: (-run[1][0], run[0].start))
     for rows, part in runs:
@@ -293,7 +287,7 @@ def _complete_rows(plan, flat, X, n_summed, first, uniforms_of):
     The variables of bucket ``first`` and of all later buckets are set. Returns the completed rows
     and the log totals of the rows.
     """
-    X, totals = X.copy(), [np.zeros(0)]
+    X, totals, flat = X.copy(), [np.zeros(0)], read_only(flat)
     for c in _row_chunks(plan, len(X)):
         messages, starts, total = _upward(plan, flat, X[c], n_summed)
         _check_possible(total, c.start)
@@ -401,6 +395,7 @@ def sample(plan, flat, n_samples, rng, X=None):
         return _complete_rows(plan, flat, X, n_buckets, 0, lambda n: rng.random((n, n_buckets)))[0]
     messages, starts, total = _upward(plan, flat, X, _n_buckets(plan))
     _check_possible(total, 0)
+    flat = read_only(flat)
     drawn = np.repeat(X, n_samples, axis=0)
     shared = np.zeros(n_samples, dtype=np.int64)
     size = max(1, UNIFORMS_A_CALL // max(n_buckets, 1))

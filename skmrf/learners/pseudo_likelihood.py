@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._kernels._jit import read_only
 from .._kernels.pseudo import (
     add_pair_gradient,
     binary_sites,
@@ -91,7 +92,7 @@ def _pairwise_log_likelihood(energy, X, weights):
     state_start = np.append(layout.state_start, layout.n_states.sum())
     n = state_start[-1] if weights is not None else 0
     coupling, bias = np.zeros((state_start[-1], state_start[-1])), np.zeros(state_start[-1])
-    pair_arrays(energy.flat, state_start, *layout.structure, coupling, bias)
+    pair_arrays(read_only(energy.flat), state_start, *layout.structure, coupling, bias)
     pair, single = np.zeros((n, n)), np.zeros(n)
     states = (X + layout.state_start).astype(np.int32)
     reference = _frequent_states(states, state_start, coupling)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._kernels._jit import read_only
 from .._kernels.gibbs import binary_field, sweep_binary, sweep_tables
 from .._utils.codes import STATE
 from .._utils.interrupts import InterruptLater
@@ -242,6 +243,7 @@ def sweep(
             conditionals, reference, betas, X, clamped, log_weights, generators, blocks
         )
         return X, log_weights
+    clamped = read_only(np.ascontiguousarray(clamped))
     order = np.flatnonzero(np.asarray(energy.visible_states) > 1)
     order = order[::-1].copy() if reverse else order
     run, n_blocks = _block_function(conditionals)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._kernels._jit import read_only
 from .._kernels.belief import Graph, Work
 from .._kernels.elimination import clamped_starts
 from .._kernels.propagation import Scope, Tables, find_component
@@ -77,9 +78,8 @@ class Arrangement:
         lay = self.layout
         clamped = np.arange(len(self.order)) < n_clamped
         out = np.empty((len(X), lay.n_cliques), dtype=np.int64)
-        clamped_starts(
-            X, clamped, lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start, out
-        )
+        X = read_only(np.ascontiguousarray(X))
+        clamped_starts(X, clamped, *map(read_only, lay.structure), out)
         return out
 
     def find_component(self, n_clamped, root):

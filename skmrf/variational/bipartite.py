@@ -259,7 +259,7 @@ class _Couplings:
 
     def _compute_ratios(self, weights, dtype):
         """Compute the exponentials of the weights, in float64 if the given dtype is too small."""
-        self.dtype, self.weights = dtype, weights.astype(dtype, copy=False)
+        self.dtype, self.weights = dtype, np.ascontiguousarray(weights, dtype=dtype)
         n_visible, n_hidden = weights.shape
         largest, limit = (dtype.type(x) for x in LIMITS[dtype])
         self.ratios = _scratch.get("ratios", n_hidden, n_visible, dtype)
@@ -414,7 +414,7 @@ def _propagate_block(couplings, visible, hidden, product, max_iter, tol, pairs):
 def _ascend_block(couplings, visible, hidden, start, max_iter):
     dtype = couplings.dtype
     weights = couplings.weights
-    V = start.astype(dtype)
+    V = np.array(start, dtype=dtype, order="C")
     out = np.empty_like(V)
     n_iter, moved = np.empty(len(V), dtype=np.int64), np.empty(len(V), dtype=np.int64)
     hidden = np.ascontiguousarray(hidden, dtype=dtype)

@@ -95,7 +95,8 @@ def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
     """
     check_number("max_iter", max_iter, low=1, integer=True)
     check_number("tol", tol, low=0.0)
-    tables, first = _tables(graph), _start_indices(graph.n_states)
+    tables = TableConditionals.build(graph.flat, graph.layout)
+    first = _start_indices(graph.n_states)
     single = (
         _uniform(graph.n_states) if start is None else _check_start(start, graph.n_states, first)
     )
@@ -147,13 +148,6 @@ def clique_moments(graph, single, layout=None):
         out,
     )
     return out
-
-
-def _tables(graph):
-    """Return the arrays of a factor graph for compiled loops: tables, and cliques by variable."""
-    lay = graph.layout
-    structure = lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start
-    return TableConditionals(graph.flat, lay.n_states, *structure, *lay.incidence)
 
 
 def _start_indices(n_states):
