@@ -1,13 +1,15 @@
 """Energy of labels of sequences, trees and graphs given features (conditional random field)."""
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 
-from .._kernels import label_features
+from .._kernels import label_graphs as kernels
 from .._utils.codes import MISSING
+from .._utils.label_graphs import take_ranges
 from .._utils.phases import GraphMoments
 from .base import Energy
 
@@ -144,6 +146,40 @@ class CRFEnergy(LabelGraphEnergy):
         """Return the same energy with other parameters, which are neither checked nor copied."""
         return CRFEnergy(theta, self.pairs)
 
+    def restrict(self, graphs):
+        """Return the part of the model that some examples use, and these examples.
+
+        Parameters
+        ----------
+        graphs : LabelGraphs
+            Examples.
+
+        Returns
+        -------
+        energy : CRFEnergy
+            Model of the features that are not zero.
+        graphs : LabelGraphs
+            Examples with these features only, and with the types of their own edges only.
+        index : slice or ndarray of int
+            Weights ``theta["coef"]`` of these features.
+        """
+        if graphs.edges is not None:
+            types, inverse = np.unique(np.append(0, graphs.edge_types), return_inverse=True)
+            rows = graphs.edge_features[types] if len(graphs.edges) else graphs.edge_features[:1]
+            graphs = replace(graphs, edge_types=inverse[1:], edge_features=rows, cache={})
+        X = graphs.features
+        if not issparse(X):
+            return self, graphs, slice(None)
+        index, inverse = np.unique(X.indices, return_inverse=True)
+        features = csr_matrix((X.shape[0], len(index)))
+        features.indptr, features.data = X.indptr.astype(np.int64), X.data
+        features.indices, pairs = inverse.astype(np.int32), self.pairs
+        if pairs is not None:
+            index, limits = take_ranges(pairs[0], index)
+            pairs = limits.astype(pairs[0].dtype), pairs[1][index]
+        theta = self.theta | {"coef": self.theta["coef"][index]}
+        return CRFEnergy(theta, pairs), replace(graphs, features=features), index
+
     def node_scores(self, graphs):
         """Return the log-potential of each label of each node, without edges.
 
@@ -163,9 +199,9 @@ class CRFEnergy(LabelGraphEnergy):
             scores += X @ coef
         else:
             matrix = X.indptr, X.indices, X.data
-            add = label_features.add_scores
+            add = kernels.add_scores
             if self.pairs is not None:
-                matrix, add = (*matrix, *self.pairs), label_features.add_observed_scores
+                matrix, add = (*matrix, *self.pairs), kernels.add_observed_scores
             for rows in _chunks(graphs.n_nodes):
                 add(*rows, *matrix, coef, scores)
         if "start" in self.theta:
@@ -339,9 +375,9 @@ class CRFEnergy(LabelGraphEnergy):
         if not issparse(X):
             return X.T @ nodes
         out, matrix = np.zeros_like(self.theta["coef"]), (X.indptr, X.indices, X.data)
-        add = label_features.add_products
+        add = kernels.add_products
         if self.pairs is not None:
-            matrix, add = (*matrix, *self.pairs), label_features.add_observed_products
+            matrix, add = (*matrix, *self.pairs), kernels.add_observed_products
         nodes = np.ascontiguousarray(nodes)
         for rows in _chunks(graphs.n_nodes):
             add(*rows, *matrix, nodes, out)

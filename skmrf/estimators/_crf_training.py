@@ -73,8 +73,15 @@ def make_settings(parameters, learner, energy, data, alpha, score=None):
     Settings
         Settings.
     """
+    is_l2 = parameters.penalty == "l2" and alpha > 0
     settings = parameters.settings(
-        learner, energy, data, alpha=alpha, score=score, min_gain=1000.0 * parameters.tol**2
+        learner,
+        energy,
+        data,
+        alpha=alpha,
+        score=score,
+        default_optimizer="auto" if is_l2 or not learner.needs_l2 else "adam",
+        min_gain=1000.0 * parameters.tol**2,
     )
     if not learner.has_margin and settings.optimizer is not None:
         if parameters.has_default_rate(settings.optimizer):

@@ -46,7 +46,7 @@ def _arrays(graphs, potentials):
     trees, tables = graphs.trees, potentials.tables
     kind = trees.kind if potentials.kinds is None else potentials.kinds
     if graphs.edges is not None:
-        blank = np.zeros_like(tables[:1])
+        blank = np.zeros((1, *tables.shape[1:]))
         tables = np.concatenate([tables, tables.transpose(0, 2, 1), blank])
     arrays = _Arrays(
         graphs.node_ptr, trees.order, trees.parent, kind, potentials.nodes, graphs.labels,
