@@ -95,7 +95,7 @@ class CRF(CRFQueries, LearnedEstimator):
     tol : float, default=1e-4
         Tolerance of "lbfgs". It stops if no entry of the gradient is larger in absolute value, or
         if the objective increases by less than ``1000 tol**2`` in an iteration. The solver of
-        "ssvm" stops if the duality gap is at most ``100 tol`` times the loss at zero parameters.
+        "ssvm" stops if the duality gap is at most ``500 tol`` times the loss at zero parameters.
     average : bool, default=True
         Whether to return the mean of the iterates since the last change of the learning rate. It
         has no effect with "lbfgs".

@@ -45,8 +45,8 @@ def sequences(seed):
     return make_sequences(np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("kind", [CRF, ClassifierCRF])
-def test_check_estimator(kind):
+def test_check_estimator_of_classifier():
+    """test_estimator_checks.py checks the estimator itself."""
     expected = dict.fromkeys(
         [
             "check_sample_weight_equivalence_on_dense_data",
@@ -55,7 +55,7 @@ def test_check_estimator(kind):
         "fits are compared to 1e-7, but L-BFGS stops at tol; see test_weights_count_examples",
     )
     results = check_estimator(
-        kind(**QUICK), expected_failed_checks=expected, on_fail=None, on_skip=None
+        ClassifierCRF(**QUICK), expected_failed_checks=expected, on_fail=None, on_skip=None
     )
     assert not {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
 
