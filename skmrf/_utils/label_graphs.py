@@ -122,6 +122,11 @@ class LabelGraphs:
         return replace(self, labels=self.labels[nodes], cache={}, **parts)
 
     @property
+    def chain_edges(self):
+        """Nodes of each pair of successive nodes of an example, shape (n_pairs, 2)."""
+        return self.cached("chain edges", lambda: _pair_successive(self.node_ptr))
+
+    @property
     def trees(self):
         """Rooted trees of the examples, or None if an example has a cycle."""
         find = _chain_trees if self.edges is None else _root_trees
@@ -173,6 +178,13 @@ def take_ranges(ptr, which):
     ends = np.concatenate([[0], np.cumsum(sizes)])
     offsets = np.repeat(ptr[which] - ends[:-1], sizes)
     return np.arange(ends[-1]) + offsets, ends
+
+
+def _pair_successive(node_ptr):
+    is_second = np.ones(node_ptr[-1], dtype=bool)
+    is_second[node_ptr[:-1]] = False
+    second = np.flatnonzero(is_second)
+    return np.stack([second - 1, second], axis=1)
 
 
 def _chain_trees(graphs):

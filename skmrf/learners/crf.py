@@ -306,9 +306,9 @@ class SSVM(Perceptron):
 
     plus the penalty. The Hamming loss :math:`\Delta` is ``loss_weight`` times the number of wrong
     labels. With the penalty "l2" and known labels, the solver is block-coordinate Frank-Wolfe. It
-    starts at zero, also penalises the intercept, and stops at a small duality gap, the entry
-    "duality_gap" of ``history_``. The gap bounds the distance from the optimum if the most probable
-    labels are exact. Other optimizers make stochastic subgradient steps.
+    starts at zero and also penalises the intercept. It stops if the duality gap, the entry
+    "duality_gap" of ``history_``, is small. The duality gap bounds the distance from the optimum if
+    the most probable labels are exact. Other optimizers make stochastic subgradient steps.
 
     Parameters
     ----------

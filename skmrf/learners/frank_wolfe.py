@@ -24,7 +24,7 @@ class FrankWolfeState:
     duality_gap : float
         Upper bound of the distance of ``value`` from its maximum.
     is_done, converged : bool
-        Whether the gap is small enough.
+        Whether the duality gap is small enough.
     theta : dict of str to ndarray
         Current parameters.
     lag : dict of str to ndarray
@@ -71,7 +71,6 @@ class _Block(NamedTuple):
     energy: Any
     graphs: Any
     index: Any
-    states: np.ndarray
     known: GraphMoments
     loss: np.ndarray
     weight: float
@@ -183,7 +182,7 @@ def _make_block(loss, energy, graphs, weight):
     states, n_states = local.states_of(graphs), local.n_labels ** (1 + local.is_second_order)
     known = _indicators(local, graphs, states, n_states)
     losses = loss(graphs.labels, n_states, local.n_labels)
-    return _Block(local, without_labels(graphs), index, states, known, losses, weight)
+    return _Block(local, without_labels(graphs), index, known, losses, weight)
 
 
 def _indicators(energy, graphs, states, n_states):

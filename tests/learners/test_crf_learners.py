@@ -345,7 +345,8 @@ def test_frank_wolfe_equals_quadratic_program(graph, seed):
     weights = rng.dirichlet(np.ones(4))
     batch, learner = Batch(graphs, None, np.log(weights)), SSVM()
     best = solve_by_quadratic_program(energy, graphs, weights, alpha)
-    settings = Settings(optimizer=None, penalty=L2(alpha, energy.penalty_groups()), tol=2e-5)
+    penalty = L2(alpha, energy.penalty_groups())
+    settings = Settings(optimizer=None, penalty=penalty, tol=5e-6)
     state = loop_state.start(energy, learner, batch, settings, rng)
     state = loop.run(learner, batch, settings, state)
     primal, gaps = (np.array(state.history.columns[k]) for k in ("objective", "duality_gap"))
@@ -353,8 +354,8 @@ def test_frank_wolfe_equals_quadratic_program(graph, seed):
     assert (gaps >= 0).all()
     assert (-primal - gaps <= best + 1e-7).all()
     assert (-primal >= best - 1e-7).all()
-    assert_allclose(-primal[-1], best, rtol=0.01)
-    assert gaps[-1] < 0.02 * best + 1e-3
+    assert state.converged
+    assert gaps[-1] < 0.003 * gaps[0] + 0.01
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "pairs"])
