@@ -4,6 +4,11 @@ Data: OCR letters (small and large split), CoNLL-2000 chunking, and parts of spe
 Both packages have the same features and the penalty c2 times the sum of squares. python-crfsuite
 is run with L-BFGS and its default stopping rule. Seconds are processor seconds of one fit on one
 core, without the extraction of features. Functions are compiled before.
+
+The grids are images of 100 x 100 pixels with three labels, drawn from a grid model by Gibbs
+sampling. The features of a pixel are indicators of its label, with noise. A label is predicted by
+its largest marginal probability. The row "true parameters" has the marginals of long Gibbs chains
+with the parameters that generated the images, so no method has a lower expected error.
 """
 
 import gzip
@@ -14,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from _common import markdown, options, save, write_tables
+from sklearn.linear_model import LogisticRegression
 
 from skmrf import CRF, SequenceVectorizer
 from skmrf.metrics import sequence_scores
@@ -137,6 +143,91 @@ def fit_crfsuite(train, test, c2):
     return predicted, seconds, trainer.logparser.last_iteration["num"]
 
 
+# Grids ------------------------------------------------------------------------------------
+
+N_LABELS, NOISE, N_IMAGES = 3, 1.0, 2
+GRIDS = {  # weights of neighbours in a row and in a column
+    "grid directional": [1.5 * np.roll(np.eye(N_LABELS), 1, axis=1), 1.5 * np.eye(N_LABELS)],
+    "grid Potts": [1.1 * np.eye(N_LABELS)] * 2,
+}
+
+
+def draw_grid(tables, scores, n_sweeps, rng):
+    """Return the last labels of a Gibbs chain on a grid, and the mean probabilities of labels."""
+    height, width, q = scores.shape
+    labels, total = rng.integers(q, size=(height, width)), np.zeros(scores.shape)
+    is_odd = np.indices((height, width)).sum(axis=0) % 2
+    for sweep in range(n_sweeps):
+        for colour in (0, 1):
+            log_p = scores.copy()
+            log_p[:, 1:] += tables[0][labels[:, :-1]]
+            log_p[:, :-1] += tables[0].T[labels[:, 1:]]
+            log_p[1:] += tables[1][labels[:-1]]
+            log_p[:-1] += tables[1].T[labels[1:]]
+            p = np.exp(log_p - log_p.max(axis=2, keepdims=True))
+            p /= p.sum(axis=2, keepdims=True)
+            drawn = (p.cumsum(axis=2) < rng.random((height, width, 1))).sum(axis=2)
+            labels = np.where(is_odd == colour, np.minimum(drawn, q - 1), labels)
+            if 5 * sweep >= n_sweeps:
+                total += np.where(is_odd == colour, 1, 0)[..., None] * p
+    return labels, total
+
+
+def grids(task, size):
+    """Return training and test images with a random noise, and their labels."""
+    rng, blank = np.random.default_rng(0), np.zeros((size, size, N_LABELS))
+    parts = []
+    for _ in ("train", "test"):
+        y = [draw_grid(GRIDS[task], blank, 300, rng)[0] for _ in range(N_IMAGES)]
+        parts.append(([np.eye(N_LABELS)[v] + NOISE * rng.normal(size=blank.shape) for v in y], y))
+    return parts
+
+
+def fit_grid(train, test, c2, learner="auto"):
+    """Fit a CRF of skmrf to images; return its predictions, seconds and number of iterations."""
+    CRF("grid", learner, max_iter=2).fit([x[:5] for x in train[0]], [v[:5] for v in train[1]])
+    start = time.process_time()
+    model = CRF("grid", learner, alpha=2.0 * c2 / len(train[0])).fit(*train)
+    seconds = time.process_time() - start
+    predicted = [model.classes_[p.argmax(axis=-1)] for p in model.predict_marginals(test[0])]
+    return predicted, seconds, model.n_iter_
+
+
+def fit_pixels(train, test, c2):
+    """Fit a logistic regression of single pixels."""
+    rows = np.concatenate([x.reshape(-1, N_LABELS) for x in train[0]])
+    start = time.process_time()
+    model = LogisticRegression(C=0.5 / c2, max_iter=500)
+    model.fit(rows, np.concatenate([v.ravel() for v in train[1]]))
+    seconds = time.process_time() - start
+    predicted = [model.predict(x.reshape(-1, N_LABELS)) for x in test[0]]
+    return predicted, seconds, int(model.n_iter_[0])
+
+
+def judge_grid(task, train, test, c2):
+    """Yield the row of each method on images."""
+    methods = {
+        "skmrf, loopy BP": fit_grid,
+        "skmrf, pseudo-likelihood": lambda *data: fit_grid(*data, "pseudo-likelihood"),
+        "logistic regression": fit_pixels,
+    }
+    for name, fit in methods.items():
+        predicted, seconds, n_iter = fit(train, test, c2)
+        yield {"method": name, "seconds": seconds, "iterations": n_iter}, predicted
+    rng, scale = np.random.default_rng(1), NOISE**-2
+    chains = [draw_grid(GRIDS[task], scale * x, 600, rng)[1] for x in test[0]]
+    yield {"method": "true parameters"}, [p.argmax(axis=-1) for p in chains]
+
+
+def grid_rows(task, c2, is_fast):
+    """Return the rows of the table for a grid."""
+    train, test = grids(task, 20 if is_fast else 100)
+    return [
+        {"data": task, **row, "error": float(np.mean(np.ravel(found) != np.ravel(test[1])))}
+        for row, found in judge_grid(task, train, test, c2)
+    ]
+
+
 METHODS = {"skmrf": fit_skmrf, "python-crfsuite": fit_crfsuite}
 TASKS = {
     "OCR small": lambda folder: letters(folder, "small"),
@@ -157,19 +248,29 @@ def judge(task, method, train, test, c2):
 
 def main(argv=None):
     parser = options(__doc__, data=True)
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
+    tasks = [*TASKS, *GRIDS]
+    parser.add_argument("--tasks", nargs="+", default=tasks, choices=tasks)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--c2", type=float, default=1.0, help="penalty c2 times sum of squares")
     args = parser.parse_args(argv)
     folder, rows = Path(args.data_home or "") / "sequences", []
     for task in args.tasks:
+        if task in GRIDS:
+            rows += grid_rows(task, args.c2, args.fast)
+            print(*rows[-4:], sep="\n", flush=True)
+            continue
         train, test = TASKS[task](folder)
         if args.fast:
             train, test = ((X[:100], y[:100]) for X, y in (train, test))
         for method in args.methods:
             rows.append(judge(task, method, train, test, args.c2))
             print(rows[-1], flush=True)
-    write_tables(args.results / "crf.md", {"crf": markdown(rows, COLUMNS)})
+    parts = {
+        "crf": [row for row in rows if row["data"] not in GRIDS],
+        "crf grids": [row for row in rows if row["data"] in GRIDS],
+    }
+    tables = {name: markdown(part, COLUMNS) for name, part in parts.items() if part}
+    write_tables(args.results / "crf.md", tables)
     save(args, "crf", rows, COLUMNS, [__doc__.partition("\n\n")[2].strip()])
 
 

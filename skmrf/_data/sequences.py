@@ -449,11 +449,12 @@ def _flatten_parts(y, shapes):
         raise ValueError(f"X has {len(shapes)} examples, but y has {len(y)}.")
     parts = []
     for example, (labels, shape) in enumerate(zip(y, shapes, strict=True)):
+        if not hasattr(labels, "__len__"):
+            raise ValueError(f"Example {example} of y must be a list of labels; got {labels!r}.")
+        found = (len(labels),)
         if len(shape) > 1:
             labels = np.asarray(labels, dtype=object)
             found, labels = labels.shape, labels.ravel()
-        else:
-            found = (len(labels),) if hasattr(labels, "__len__") else ()
         if found != shape or isinstance(labels, str):
             raise ValueError(
                 f"Example {example}: X has {' x '.join(map(str, shape))} positions, but y has "

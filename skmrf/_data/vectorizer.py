@@ -204,6 +204,57 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         return _split_rows(matrix, lengths)
 
 
+class AttributeVectorizer:
+    """Sparse features of the positions of sequences, named as the attributes of CRFsuite.
+
+    Parameters
+    ----------
+    vocabulary : dict of str to int
+        Column of each attribute. Other attributes are ignored.
+    """
+
+    def __init__(self, vocabulary):
+        self.vocabulary_ = vocabulary
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the columns."""
+        return np.array(list(self.vocabulary_), dtype=object)
+
+    def transform(self, X):
+        """Return the features of sequences of dicts as a list of CSR matrices."""
+        rows, columns, numbers, row = [], [], [], 0
+        for example, x in enumerate(X):
+            for position, features in enumerate(x):
+                for name, value in _list_attributes(features, (), position, example):
+                    column = self.vocabulary_.get(name)
+                    if column is not None:
+                        rows.append(row)
+                        columns.append(column)
+                        numbers.append(value)
+                row += 1
+        entries = np.array(numbers, dtype=float), (rows, columns)
+        matrix = sparse.csr_matrix(entries, shape=(row, len(self.vocabulary_)))
+        return _split_rows(matrix, [len(x) for x in X])
+
+
+def _list_attributes(features, keys, position, example):
+    """Yield the names and values of the attributes of a position, as in python-crfsuite."""
+    is_dict = isinstance(features, dict)
+    for key in features:
+        value = features[key] if is_dict else 1.0
+        if isinstance(value, dict | list | set | tuple):
+            yield from _list_attributes(value, (*keys, key), position, example)
+        elif isinstance(value, str):
+            yield ":".join(map(str, (*keys, key, value))), 1.0
+        elif isinstance(value, bool | np.bool_ | Real) and np.isfinite(value):
+            yield ":".join(map(str, (*keys, key))), float(value)
+        else:
+            raise ValueError(
+                f"Feature {key!r} of position {position} of sequence {example} is {value!r}; it "
+                "must be a string, a finite number, a truth value, or a list or dict of them."
+            )
+
+
 def _split_rows(matrix, lengths):
     """Return the blocks of rows of a CSR matrix, which share its memory."""
     parts, start = [], 0

@@ -112,14 +112,19 @@ class LabelGraphs:
     def __getitem__(self, which):
         """Return the examples with the given indices or mask."""
         which = np.arange(len(self))[which]
-        nodes, node_ptr = _take_ranges(self.node_ptr, which)
+        nodes, node_ptr = take_ranges(self.node_ptr, which)
         parts = {"node_ptr": node_ptr, "features": self.features[nodes]}
         if self.edges is not None:
-            edges, parts["edge_ptr"] = _take_ranges(self.edge_ptr, which)
+            edges, parts["edge_ptr"] = take_ranges(self.edge_ptr, which)
             shift = np.repeat(node_ptr[:-1] - self.node_ptr[which], np.diff(parts["edge_ptr"]))
             parts["edges"] = self.edges[edges] + shift[:, None]
             parts["edge_types"] = self.edge_types[edges]
         return replace(self, labels=self.labels[nodes], cache={}, **parts)
+
+    @property
+    def chain_edges(self):
+        """Nodes of each pair of successive nodes of an example, shape (n_pairs, 2)."""
+        return self.cached("chain edges", lambda: _pair_successive(self.node_ptr))
 
     @property
     def trees(self):
@@ -152,12 +157,34 @@ class Trees:
     kind: np.ndarray
 
 
-def _take_ranges(ptr, which):
-    """Return the indices of the entries of some ranges, and the ends of these ranges."""
+def take_ranges(ptr, which):
+    """Return the indices of the entries of some ranges, and the limits of these ranges.
+
+    Parameters
+    ----------
+    ptr : ndarray of int of shape (n_ranges + 1,)
+        First entry of each range, and the number of entries.
+    which : ndarray of int of shape (n_chosen,)
+        Chosen ranges.
+
+    Returns
+    -------
+    indices : ndarray of int of shape (n_indices,)
+        Entries of the chosen ranges.
+    limits : ndarray of int of shape (n_chosen + 1,)
+        Position in ``indices`` of the first entry of each chosen range, and their number.
+    """
     sizes = ptr[which + 1] - ptr[which]
     ends = np.concatenate([[0], np.cumsum(sizes)])
     offsets = np.repeat(ptr[which] - ends[:-1], sizes)
     return np.arange(ends[-1]) + offsets, ends
+
+
+def _pair_successive(node_ptr):
+    is_second = np.ones(node_ptr[-1], dtype=bool)
+    is_second[node_ptr[:-1]] = False
+    second = np.flatnonzero(is_second)
+    return np.stack([second - 1, second], axis=1)
 
 
 def _chain_trees(graphs):

@@ -1,13 +1,16 @@
 """Energy of labels of sequences, trees and graphs given features (conditional random field)."""
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 
-from .._kernels import label_features
+from .._kernels import label_graphs as kernels
 from .._utils.codes import MISSING
+from .._utils.label_graphs import take_ranges
+from .._utils.parallel import run_blocks
 from .._utils.phases import GraphMoments
 from .base import Energy
 
@@ -144,6 +147,40 @@ class CRFEnergy(LabelGraphEnergy):
         """Return the same energy with other parameters, which are neither checked nor copied."""
         return CRFEnergy(theta, self.pairs)
 
+    def restrict(self, graphs):
+        """Return the part of the model that some examples use, and these examples.
+
+        Parameters
+        ----------
+        graphs : LabelGraphs
+            Examples.
+
+        Returns
+        -------
+        energy : CRFEnergy
+            Model of the features that are not zero.
+        graphs : LabelGraphs
+            Examples with these features, and with the types of their own edges.
+        index : slice or ndarray of int
+            Weights ``theta["coef"]`` of these features.
+        """
+        if graphs.edges is not None:
+            types, inverse = np.unique(np.append(0, graphs.edge_types), return_inverse=True)
+            rows = graphs.edge_features[types] if len(graphs.edges) else graphs.edge_features[:1]
+            graphs = replace(graphs, edge_types=inverse[1:], edge_features=rows, cache={})
+        X = graphs.features
+        if not issparse(X):
+            return self, graphs, slice(None)
+        index, inverse = np.unique(X.indices, return_inverse=True)
+        features, pairs = csr_matrix((X.shape[0], len(index))), self.pairs
+        features.indptr, features.data = X.indptr.astype(np.int64), X.data
+        features.indices = inverse.astype(np.int32)
+        if pairs is not None:
+            index, limits = take_ranges(pairs[0], index)
+            pairs = limits.astype(pairs[0].dtype), pairs[1][index]
+        energy = CRFEnergy(self.theta | {"coef": self.theta["coef"][index]}, pairs)
+        return energy, replace(graphs, features=features), index
+
     def node_scores(self, graphs):
         """Return the log-potential of each label of each node, without edges.
 
@@ -163,11 +200,11 @@ class CRFEnergy(LabelGraphEnergy):
             scores += X @ coef
         else:
             matrix = X.indptr, X.indices, X.data
-            add = label_features.add_scores
+            add = kernels.add_scores
             if self.pairs is not None:
-                matrix, add = (*matrix, *self.pairs), label_features.add_observed_scores
-            for rows in _chunks(graphs.n_nodes):
-                add(*rows, *matrix, coef, scores)
+                matrix, add = (*matrix, *self.pairs), kernels.add_observed_scores
+            blocks = [(*rows, *matrix, coef, scores) for rows in _chunks(graphs.n_nodes)]
+            list(run_blocks(add, blocks, None))
         if "start" in self.theta:
             scores[graphs.node_ptr[:-1]] += self.theta["start"]
             scores[graphs.node_ptr[1:] - 1] += self.theta["end"]
@@ -263,13 +300,10 @@ class CRFEnergy(LabelGraphEnergy):
         """
         if graphs.edges is not None:
             return graphs.edges, graphs.edge_types
-        is_second = np.ones(graphs.n_nodes, dtype=bool)
-        is_second[graphs.node_ptr[:-1]] = False
-        second = np.flatnonzero(is_second)
-        kinds = np.zeros_like(second)
-        if self.is_second_order:
-            kinds = _second_order_kinds(graphs)[second]
-        return np.stack([second - 1, second], axis=1), kinds
+        ends = graphs.chain_edges
+        second = ends[:, 1]
+        kinds = _second_order_kinds(graphs)[second] if self.is_second_order else 0 * second
+        return ends, kinds
 
     def count_edges(self, graphs, states, weights):
         """Return the weighted counts of the pairs of states of edges.
@@ -339,9 +373,9 @@ class CRFEnergy(LabelGraphEnergy):
         if not issparse(X):
             return X.T @ nodes
         out, matrix = np.zeros_like(self.theta["coef"]), (X.indptr, X.indices, X.data)
-        add = label_features.add_products
+        add = kernels.add_products
         if self.pairs is not None:
-            matrix, add = (*matrix, *self.pairs), label_features.add_observed_products
+            matrix, add = (*matrix, *self.pairs), kernels.add_observed_products
         nodes = np.ascontiguousarray(nodes)
         for rows in _chunks(graphs.n_nodes):
             add(*rows, *matrix, nodes, out)

@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.sequences import flatten_labels, has_dicts, read_examples
 from .._utils.log_weights import check_sample_weight
+from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator, check_number
 from .._utils.warn import warn_caller
 from ..likelihood import label_graphs
@@ -65,7 +66,8 @@ class CRFQueries:
         if given is not None:
             labels = flatten_labels(given, examples)
             graphs = graphs.with_labels(encode_labels(self._codes, labels))
-        potentials = self.energy_.potentials(graphs)
+        with parallel_jobs(self.n_jobs):
+            potentials = self.energy_.potentials(graphs)
         if allowed is not None:
             pairs, first = allowed_transitions(allowed, self.classes_)
             potentials = constrain(potentials, graphs, pairs, first)
@@ -80,9 +82,9 @@ class CRFQueries:
             )
 
     def _sums(self, graphs, potentials):
-        sums = label_graphs.sums(
-            graphs, potentials, method=self.learner_.inference, **self.learner_.solver_options()
-        )
+        options = {"method": self.learner_.inference, **self.learner_.solver_options()}
+        with parallel_jobs(self.n_jobs):
+            sums = label_graphs.sums(graphs, potentials, **options)
         if not sums.converged.all():
             warn_caller(
                 f"Belief propagation did not converge for {(~sums.converged).sum()} of "
@@ -114,7 +116,8 @@ class CRFQueries:
             Labels of each example, or of each row of a table.
         """
         form, graphs, potentials = self._condition(X, sequence_ids, allowed, given)
-        states, scores = label_graphs.maxima(graphs, potentials)
+        with parallel_jobs(self.n_jobs):
+            states, scores = label_graphs.maxima(graphs, potentials)
         self._check_possible(scores)
         return form.restore(self._labels(states), graphs.node_ptr)
 
@@ -234,7 +237,9 @@ class CRFQueries:
         """
         examples = self._examples(X, sequence_ids)
         labels = encode_labels(self._codes, flatten_labels(y, examples))
-        return log_likelihoods(self.learner_, self.energy_, examples.graphs.with_labels(labels))
+        graphs = examples.graphs.with_labels(labels)
+        with parallel_jobs(self.n_jobs):
+            return log_likelihoods(self.learner_, self.energy_, graphs)
 
     def score(self, X, y, sample_weight=None, *, sequence_ids=None):
         """Return the share of correctly predicted labels.
@@ -259,7 +264,8 @@ class CRFQueries:
         examples = self._examples(X, sequence_ids)
         graphs = examples.graphs
         codes = self._codes.encode(flatten_labels(y, examples))
-        states, _ = label_graphs.maxima(graphs, self.energy_.potentials(graphs))
+        with parallel_jobs(self.n_jobs):
+            states, _ = label_graphs.maxima(graphs, self.energy_.potentials(graphs))
         weights = check_sample_weight(sample_weight, len(graphs))
         weights = np.ones(len(graphs)) if weights is None else weights
         weights = np.where(codes == -1, 0.0, np.repeat(weights, graphs.sizes))

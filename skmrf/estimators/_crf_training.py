@@ -74,7 +74,13 @@ def make_settings(parameters, learner, energy, data, alpha, score=None):
         Settings.
     """
     settings = parameters.settings(
-        learner, energy, data, alpha=alpha, score=score, min_gain=1000.0 * parameters.tol**2
+        learner,
+        energy,
+        data,
+        alpha=alpha,
+        score=score,
+        default_optimizer=_default_optimizer(learner, parameters.penalty, alpha),
+        min_gain=1000.0 * parameters.tol**2,
     )
     if not learner.has_margin and settings.optimizer is not None:
         if parameters.has_default_rate(settings.optimizer):
@@ -82,6 +88,14 @@ def make_settings(parameters, learner, energy, data, alpha, score=None):
         if settings.max_iter is None:
             settings.max_iter, settings.complete = N_PERCEPTRON_EPOCHS, False
     return settings
+
+
+def _default_optimizer(learner, penalty, alpha):
+    """Return the optimizer that "auto" selects."""
+    if not learner.has_margin:
+        return "sgd"
+    is_l2 = penalty == "l2" and alpha > 0
+    return "auto" if is_l2 or not learner.needs_l2 else "adam"
 
 
 def default_alpha(n_examples):

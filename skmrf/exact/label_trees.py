@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import label_trees
+from .._utils.parallel import run_blocks
 
 MAX_RANGE = 300.0  # of finite log-potentials, in nats, in the ratio domain
 N_CHUNK = 50_000  # nodes per call of a kernel
@@ -46,7 +47,7 @@ def _arrays(graphs, potentials):
     trees, tables = graphs.trees, potentials.tables
     kind = trees.kind if potentials.kinds is None else potentials.kinds
     if graphs.edges is not None:
-        blank = np.zeros_like(tables[:1])
+        blank = np.zeros((1, *tables.shape[1:]))
         tables = np.concatenate([tables, tables.transpose(0, 2, 1), blank])
     arrays = _Arrays(
         graphs.node_ptr, trees.order, trees.parent, kind, potentials.nodes, graphs.labels,
@@ -55,14 +56,28 @@ def _arrays(graphs, potentials):
     return arrays, np.ascontiguousarray(tables)
 
 
-def _chunks(graphs):
-    """Yield the first and last example of chunks of about equal numbers of nodes."""
-    first = 0
+def chunks(graphs, n_nodes):
+    """Return the first and last example of chunks of about equal numbers of nodes, as a list.
+
+    Parameters
+    ----------
+    graphs : LabelGraphs
+        Examples.
+    n_nodes : int
+        Largest number of nodes of a chunk, unless an example has more nodes.
+
+    Returns
+    -------
+    list of (int, int)
+        Chunks, which do not depend on the number of threads.
+    """
+    out, first = [], 0
     while first < len(graphs):
-        limit = graphs.node_ptr[first] + N_CHUNK
+        limit = graphs.node_ptr[first] + n_nodes
         last = max(int(np.searchsorted(graphs.node_ptr, limit, side="right")) - 1, first + 1)
-        yield first, min(last, len(graphs))
+        out.append((first, min(last, len(graphs))))
         first = last
+    return out
 
 
 def sums(graphs, potentials, weights=None):
@@ -89,27 +104,33 @@ def sums(graphs, potentials, weights=None):
     with np.errstate(under="ignore"):
         ratios = np.exp(tables - top)
     log_z, nodes = np.full(len(graphs), np.nan), np.empty_like(arrays.nodes)
-    counts, logs = np.zeros_like(tables), np.zeros_like(tables)
-    messages = np.empty((graphs.sizes.max(initial=0), nodes.shape[1]))
     finite = tables[np.isfinite(tables)]
     is_wide = finite.size > 0 and np.ptp(finite) > MAX_RANGE
-    for chunk in _chunks(graphs):
+
+    def add_chunk(*chunk):
+        """Compute a chunk of examples; return the sums of the marginals of its edges."""
+        counts, logs = np.zeros_like(tables), np.zeros_like(tables)
+        out = log_z, nodes, counts, _scratch(graphs, nodes)
         if not is_wide:
-            label_trees.tree_sums(
-                *chunk, *arrays, ratios, weights, log_z, nodes, counts, messages
-            )  # fmt: skip
+            label_trees.tree_sums(*chunk, *arrays, ratios, weights, *out)
         part = slice(*chunk)
         failed = np.isnan(log_z[part])
         log_z[part] += _shifts(graphs, arrays, top.ravel(), chunk)
         if failed.any():
-            label_trees.tree_sums_in_logs(
-                *chunk, *arrays, tables, weights, log_z, nodes, logs, messages
-            )
-    counts = ratios * counts + logs
+            out = log_z, nodes, logs, _scratch(graphs, nodes)
+            label_trees.tree_sums_in_logs(*chunk, *arrays, tables, weights, *out)
+        return ratios * counts + logs
+
+    counts = sum(run_blocks(add_chunk, chunks(graphs, N_CHUNK), None))
     if graphs.edges is not None:
         n = len(potentials.tables)
         counts = counts[:n] + counts[n : 2 * n].transpose(0, 2, 1)
     return LabelSums(log_z, nodes, counts, np.ones(len(graphs), dtype=bool))
+
+
+def _scratch(graphs, nodes, dtype=float):
+    """Return an array with one row per node of the largest example."""
+    return np.empty((graphs.sizes.max(initial=0), nodes.shape[1]), dtype=dtype)
 
 
 def _shifts(graphs, arrays, top, chunk):
@@ -139,9 +160,12 @@ def maxima(graphs, potentials):
     arrays, tables = _arrays(graphs, potentials)
     states, scores = np.empty(graphs.n_nodes, dtype=np.int64), np.empty(len(graphs))
     values = np.empty_like(arrays.nodes)
-    best = np.empty((graphs.sizes.max(initial=0), values.shape[1]), dtype=np.int64)
-    for chunk in _chunks(graphs):
+
+    def maximise_chunk(*chunk):
+        best = _scratch(graphs, values, np.int64)
         label_trees.tree_maxima(*chunk, *arrays, tables, values, best, scores, states)
+
+    list(run_blocks(maximise_chunk, chunks(graphs, N_CHUNK), None))
     return states, scores
 
 
@@ -165,8 +189,8 @@ def draws(graphs, potentials, rng):
     arrays, tables = _arrays(graphs, potentials)
     states, uniforms = np.empty(graphs.n_nodes, dtype=np.int64), rng.random(graphs.n_nodes)
     values = np.empty_like(arrays.nodes)
-    messages = np.empty((graphs.sizes.max(initial=0), values.shape[1]))
-    for chunk in _chunks(graphs):
+    messages = _scratch(graphs, values)
+    for chunk in chunks(graphs, N_CHUNK):
         label_trees.tree_draws(*chunk, *arrays, tables, uniforms, values, messages, states)
     return states
 

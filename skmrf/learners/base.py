@@ -7,6 +7,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from .._utils.codes import MISSING, STATE
+from .._utils.label_graphs import LabelGraphs
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliqueMoments, States
 from .._utils.rows import Batch, dense_rows, find_unique_rows
@@ -147,6 +148,30 @@ class Learner(BaseEstimator, ABC):
             f"{type(self).__name__} has no deterministic objective. Use a stochastic optimizer, "
             'such as optimizer="sgd".'
         )
+
+    def make_solver(self, energy, batch, settings, rng):
+        """Return the learner's own solver of its objective; None for L-BFGS or FISTA.
+
+        A solver has the methods ``start`` and ``step`` of the solvers in
+        ``skmrf/training/solvers.py``.
+
+        Parameters
+        ----------
+        energy : Energy
+            Initial model.
+        batch : Batch
+            All training rows.
+        settings : Settings
+            Settings of the training loop, with the penalty and the tolerance.
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        solver or None
+            Solver.
+        """
+        return
 
 
 class DataPhase:
@@ -310,6 +335,8 @@ def has_missing(X):
     """Return True if any entry of X is missing; sparse matrices have no missing entries."""
     if issparse(X):
         return False
+    if isinstance(X, LabelGraphs):
+        return not X.is_labelled
     return bool((np.isnan(X) if X.dtype.kind == "f" else X == MISSING).any())
 
 

@@ -13,6 +13,7 @@ from .._utils.phases import GraphMoments
 from ..energies.crf import LabelGraphEnergy, LabelPotentials, without_labels
 from ..likelihood import label_graphs
 from .base import Learner
+from .frank_wolfe import BlockFrankWolfe
 
 
 class GraphLearner(Learner):
@@ -26,6 +27,8 @@ class GraphLearner(Learner):
         Whether the model has meaningful probabilities.
     has_margin : bool
         Whether the scale of the parameters matters. It does not for the perceptron.
+    needs_l2 : bool
+        Whether the deterministic solver needs the penalty "l2" with a positive strength.
     """
 
     requires = (LabelGraphEnergy,)
@@ -33,6 +36,7 @@ class GraphLearner(Learner):
     inference = "exact"
     has_probabilities = True
     has_margin = True
+    needs_l2 = False
 
     def init(self, energy, batch, rng):
         """Check the parameters, and return what the objective needs of the examples."""
@@ -275,7 +279,11 @@ class Perceptron(GraphLearner):
 
     def step(self, energy, batch, state, rng):
         """Return the statistics of the known and of the most probable labels."""
-        observed = observe(energy, batch)
+        loss, positive, negative = self._phases(energy, observe(energy, batch))
+        return positive, negative, state, {"loss": loss}
+
+    def _phases(self, energy, observed):
+        """Return the mean loss, and the moments of the known and of the predicted labels."""
         graphs, potentials = observed.graphs, energy.potentials(observed.graphs)
         if observed.states is None:
             states, _ = label_graphs.maxima(graphs, potentials)
@@ -286,8 +294,7 @@ class Perceptron(GraphLearner):
         best, scores = label_graphs.maxima(without_labels(graphs), augmented)
         predicted = _with_states(energy, observed, best)
         hinge = float(observed.weights @ scores) - _score(observed, potentials)
-        positive, negative = (_indicators(o, n_states) for o in (observed, predicted))
-        return positive, negative, state, {"loss": hinge}
+        return hinge, *(_indicators(o, n_states) for o in (observed, predicted))
 
 
 class SSVM(Perceptron):
@@ -297,8 +304,11 @@ class SSVM(Perceptron):
 
     .. math:: \max_{\hat y} \big[ \Delta(\hat y, y) + \log f(\hat y | x) \big] - \log f(y | x)
 
-    plus the penalty, by stochastic subgradient steps. The Hamming loss :math:`\Delta` is
-    ``loss_weight`` times the number of wrong labels.
+    plus the penalty. The Hamming loss :math:`\Delta` is ``loss_weight`` times the number of wrong
+    labels. With the penalty "l2" and known labels, the solver is block-coordinate Frank-Wolfe. It
+    starts at zero and also penalises the intercept. It stops if the duality gap, the entry
+    "duality_gap" of ``history_``, is small. The duality gap bounds the distance from the optimum if
+    the most probable labels are exact. Other optimizers make stochastic subgradient steps.
 
     Parameters
     ----------
@@ -307,10 +317,16 @@ class SSVM(Perceptron):
 
     References
     ----------
+    S. Lacoste-Julien, M. Jaggi, M. Schmidt and P. Pletscher, "Block-coordinate Frank-Wolfe
+    optimization for structural SVMs", ICML 2013.
+
     I. Tsochantaridis, T. Joachims, T. Hofmann and Y. Altun, "Large margin methods for structured
     and interdependent output variables", JMLR 6 (2005).
     """
 
+    deterministic = True
+    objective_takes_missing = False
+    needs_l2 = True
     has_margin = True
 
     def __init__(self, loss_weight=1.0):
@@ -324,3 +340,18 @@ class SSVM(Perceptron):
         """Return the loss of each state of each node, ndarray of shape (n_nodes, n_states)."""
         is_wrong = labels[:, None] != np.arange(n_states) % n_labels
         return self.loss_weight * (is_wrong & (labels[:, None] != MISSING))
+
+    def objective(self, energy, batch, state):
+        """Return minus the mean hinge loss of an example, and a subgradient."""
+        loss, positive, negative = self._phases(energy, state)
+        return -loss, energy.gradient(positive, negative, batch)
+
+    def make_solver(self, energy, batch, settings, rng):
+        """Return the block-coordinate Frank-Wolfe solver."""
+        alpha = getattr(settings.penalty, "alpha", 0.0)
+        if not (settings.penalty.smooth and alpha > 0):
+            raise ValueError(
+                'The solver of learner="ssvm" needs penalty="l2" and alpha > 0. Otherwise use '
+                'optimizer="adam" or "auto".'
+            )
+        return BlockFrankWolfe(self.loss, energy, batch, alpha, settings.tol, rng)

@@ -184,7 +184,10 @@ class SolverIteration:
         """Create the solver, and its initial state unless the run resumes a saved state."""
         state, settings = progress.state.learner, self.settings
         self.objective = partial(self.learner.objective, batch=self.data, state=state)
-        self.solver = make_solver(
+        solver = self.learner.make_solver(
+            progress.state.energy, self.data, settings, progress.state.rng
+        )
+        self.solver = solver or make_solver(
             settings.penalty,
             settings.tol,
             settings.multiplicity,
@@ -198,7 +201,7 @@ class SolverIteration:
             progress.update(optimizer=solver_state, converged=solver_state.converged)
 
     def advance(self, progress):
-        """Make one solver iteration; return the objective and the largest entry of its gradient."""
+        """Make one iteration of the solver; return its diagnostics."""
         iteration = self.solver.step(progress.state.energy, progress.state.optimizer)
         energy, solver_state = run_with_objective(iteration, self.objective)
         progress.update(
@@ -208,7 +211,7 @@ class SolverIteration:
             converged=solver_state.converged,
             step=progress.state.step + 1,
         )
-        return {"objective": solver_state.value, "gradient_max": solver_state.gradient_max}
+        return solver_state.diagnostics
 
     def collect(self, progress):
         """Do nothing, because the training state is complete after each iteration."""

@@ -49,6 +49,11 @@ class SolverState:
     is_done: bool = False
     converged: bool = False
 
+    @property
+    def diagnostics(self):
+        """Values of an iteration for ``history_``."""
+        return {"objective": self.value, "gradient_max": self.gradient_max}
+
 
 @dataclass(frozen=True)
 class LBFGSState(SolverState):

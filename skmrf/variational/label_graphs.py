@@ -1,10 +1,14 @@
 """Loopy belief propagation for labels of graphs with cycles."""
 
+from functools import partial
+
 import numpy as np
 
 from .._kernels import label_graphs as kernels
-from ..exact.label_trees import LabelSums
+from .._utils.parallel import run_blocks
+from ..exact.label_trees import LabelSums, chunks
 
+N_CHUNK = 5_000  # nodes per block of examples that a thread computes
 MAX_ITER = 100
 TOL = 1e-6
 MAX_SWEEPS = 100
@@ -48,15 +52,22 @@ def sums(graphs, potentials, weights=None, *, max_iter=MAX_ITER, tol=TOL, dampin
     examples = graphs.example_of_node[graphs.edges[:, 0]]
     shifts += np.bincount(examples, top[graphs.edge_types], minlength=len(graphs))
     messages, beliefs = _messages(graphs, potentials)
-    counts, log_z = np.zeros_like(potentials.tables), np.full(len(graphs), -np.inf)
-    converged = np.ones(len(graphs), dtype=bool)
-    for example, part in enumerate(_ranges(graphs)):
-        model = *part, graphs.edges, graphs.edge_types, nodes, tables
-        change = kernels.propagate(*model, max_iter, tol, damping, False, messages, beliefs)
-        converged[example] = change <= tol
-        log_z[example] = shifts[example] + kernels.bethe_log_z(
-            *model, messages, beliefs, weights[example], counts
-        )
+    log_z, converged = np.full(len(graphs), -np.inf), np.ones(len(graphs), dtype=bool)
+    ranges = _ranges(graphs)
+
+    def add_chunk(first, last):
+        """Propagate in a chunk of examples; return the sums of the beliefs of its edges."""
+        counts = np.zeros_like(potentials.tables)
+        for example in range(first, last):
+            model = *ranges[example], graphs.edges, graphs.edge_types, nodes, tables
+            change = kernels.propagate(*model, max_iter, tol, damping, False, messages, beliefs)
+            converged[example] = change <= tol
+            log_z[example] = shifts[example] + kernels.bethe_log_z(
+                *model, messages, beliefs, weights[example], counts
+            )
+        return counts
+
+    counts = sum(run_blocks(add_chunk, chunks(graphs, N_CHUNK), None))
     return LabelSums(log_z, beliefs * weights[graphs.example_of_node][:, None], counts, converged)
 
 
@@ -67,9 +78,9 @@ def _messages(graphs, potentials):
 
 
 def _ranges(graphs):
-    """Yield the first and last node, and the first and last edge, of each example."""
+    """Return the first and last node, and the first and last edge, of each example, as a list."""
     nodes, edges = graphs.node_ptr.tolist(), graphs.edge_ptr.tolist()
-    yield from zip(nodes[:-1], nodes[1:], edges[:-1], edges[1:], strict=True)
+    return list(zip(nodes[:-1], nodes[1:], edges[:-1], edges[1:], strict=True))
 
 
 def maxima(graphs, potentials):
@@ -93,19 +104,27 @@ def maxima(graphs, potentials):
     messages, beliefs = _messages(graphs, potentials)
     neighbours = graphs.cached("neighbours", lambda: _find_neighbours(graphs))
     best, scores = np.zeros(graphs.n_nodes, dtype=np.int64), np.full(len(graphs), -np.inf)
+    edges = graphs.edges, graphs.edge_types
+    model = _ranges(graphs), edges, nodes, tables, values, potentials.tables, messages, beliefs
     for is_max in (True, False):
         states = np.zeros(graphs.n_nodes, dtype=np.int64)
-        for start, end, first, last in _ranges(graphs):
-            model = start, end, first, last, graphs.edges, graphs.edge_types, nodes, tables
-            kernels.propagate(*model, MAX_ITER, TOL, 0.0, is_max, messages, beliefs)
-            states[start:end] = beliefs[start:end].argmax(axis=1)
-            kernels.maximise_locally(
-                start, end, *neighbours, values, potentials.tables, states, MAX_SWEEPS
-            )
+        maximise = partial(_maximise, is_max, model, neighbours, states)
+        list(run_blocks(maximise, chunks(graphs, N_CHUNK), None))
         found = _log_potentials(graphs, values, potentials.tables, states)
         is_better = np.repeat(found > scores, graphs.sizes)
         best[is_better], scores = states[is_better], np.maximum(found, scores)
     return best, scores
+
+
+def _maximise(is_max, model, neighbours, states, first, last):
+    """Set the states of a chunk of examples to labels with a large log-potential."""
+    ranges, edges, nodes, tables, values, log_tables, messages, beliefs = model
+    for start, end, *limits in ranges[first:last]:
+        arrays = *edges, nodes, tables
+        options = MAX_ITER, TOL, 0.0, is_max
+        kernels.propagate(start, end, *limits, *arrays, *options, messages, beliefs)
+        states[start:end] = beliefs[start:end].argmax(axis=1)
+        kernels.maximise_locally(start, end, *neighbours, values, log_tables, states, MAX_SWEEPS)
 
 
 def _find_neighbours(graphs):

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from skmrf import (
+    CRF,
     RBM,
     BoltzmannMachine,
     CRBMStructuredPredictor,
@@ -32,6 +33,7 @@ ESTIMATORS = {  # estimator, rows, targets
     "boltzmann": (BoltzmannMachine(states=(0, 1), **FEW), BITS, None),
     "rbm": (RBM(3, **FEW), BITS, None),
     "crbm": (CRBMStructuredPredictor(3, **FEW), NUMBERS, BITS[:, :2]),
+    "crf": (CRF(alpha=0.1, **FEW), NUMBERS, BITS[:, 0]),
     "structure": (MRFStructureLearner("exact", random_state=0), BITS, None),
     "density": (NNMRFDensity(potentials="network", **SMALL), NUMBERS, None),
     "classifier": (NNMRFClassifier(max_iter=3, random_state=0), NUMBERS, BITS[:, 0]),
@@ -71,9 +73,10 @@ FINITE = "holds infinity; (use nan for a missing entry or a|give) finite"
 COMPLETE = (
     "Column 1 holds NaN, but .* needs complete rows. Impute the missing .*, or drop these rows"
 )
+COMPLETE_ROWS = dict.fromkeys(["rbm", "crbm", "crf"], COMPLETE)
 NO_NUMBER = "Column 'c1' holds {}, which is not a number; {}"
 STATES = "give two states as numbers, or use DiscreteMRF"
-ENCODE = r"encode it \(sklearn.preprocessing.OneHotEncoder\)"
+ENCODE = r"encode it \(sklearn.preprocessing.OneHotEncoder(, skmrf.SequenceVectorizer)?\)"
 NAME_IT = 'if its values are categories, give the column the type "categorical" in column_types'
 NO_CATEGORIES = "Column 0 holds real numbers such as .* Discretise the column .*KBinsDiscretizer"
 OTHER_STATE = "Column 0 holds .*, but the states are 0 and 1. Give a threshold as binarize="
@@ -96,6 +99,7 @@ def expected_for_text(value):
         boltzmann=NO_NUMBER.format(value, STATES),
         rbm=NO_NUMBER.format(value, STATES),
         crbm=NO_NUMBER.format(value, ENCODE),
+        crf=NO_NUMBER.format(value, ENCODE),
     )
 
 
@@ -106,13 +110,13 @@ def expected_for_words(value):
 
 UNHASHABLE = r"Column 'c1' holds a list; categories must be hashable \(numbers, strings"
 TABLE = {
-    "nan": (replace_entry(np.nan), expect(WORKS, rbm=COMPLETE, crbm=COMPLETE)),
-    "None": (replace_entry(None, object), expect(WORKS, rbm=COMPLETE, crbm=COMPLETE)),
+    "nan": (replace_entry(np.nan), expect(WORKS, **COMPLETE_ROWS)),
+    "None": (replace_entry(None, object), expect(WORKS, **COMPLETE_ROWS)),
     "infinity": (replace_entry(np.inf), expect(FINITE)),
     "minus infinity": (replace_entry(-np.inf), expect(FINITE)),
     "a column of nan": (
         lambda X: np.where(np.arange(4) == 1, np.nan, X),
-        expect(EMPTY, rbm=COMPLETE, crbm=COMPLETE, boltzmann=WORKS, classifier=WORKS),
+        expect(EMPTY, **COMPLETE_ROWS, boltzmann=WORKS, classifier=WORKS),
     ),
     "real numbers": (
         lambda X: X + 0.1 + 0.5 * RNG.random(X.shape),
@@ -162,7 +166,7 @@ TABLE = {
     ),
     "masked": (
         lambda X: np.ma.MaskedArray(X, np.arange(160).reshape(40, 4) % 7 == 1),
-        expect(WORKS, rbm=COMPLETE.replace("1", "[01]"), crbm=COMPLETE.replace("1", "[01]")),
+        expect(WORKS, **dict.fromkeys(COMPLETE_ROWS, COMPLETE.replace("1", "[01]"))),
     ),
     "decimals in polars": (
         lambda X: pl.DataFrame(X.T.tolist()).cast(pl.Decimal(20, 10)),
@@ -176,12 +180,15 @@ TABLE = {
     "no rows": (lambda X: X[:0], expect(r"Found array with 0 sample\(s\)")),
     "no columns": (lambda X: X[:, :0], expect(r"Found array with 0 feature\(s\)")),
     "one dimension": (lambda X: X[:, 0], expect("Expected 2D array, got 1D array instead")),
-    "three dimensions": (lambda X: X[:, :, None], expect("Found array with dim 3")),
+    "three dimensions": (
+        lambda X: X[:, :, None],
+        expect("Found array with dim 3", crf="Example 0 of y must be a list"),
+    ),
     "a number": (len, expect("Expected 2D array, got scalar array instead")),
     "one row": (lambda X: X[:1], expect(WORKS)),
     "a constant column": (lambda X: np.where(np.arange(4) == 1, 1, X), expect(WORKS)),
     "the same column twice": (lambda X: X[:, [0, 1, 2, 0]], expect(WORKS)),
-    "sparse": (sp.csr_array, expect(DENSE, rbm=WORKS, crbm=WORKS)),
+    "sparse": (sp.csr_array, expect(DENSE, rbm=WORKS, crbm=WORKS, crf=WORKS)),
     "huge numbers": (
         lambda X: X * 1e300,
         expect(
@@ -329,6 +336,6 @@ def test_bad_queries_and_queries_before_fit(who):
         ):
             with pytest.raises(ValueError, match=message):
                 ask(rows)
-        if who not in ("crbm", *NEURAL):
+        if who not in ("crbm", "crf", *NEURAL):
             with pytest.raises(ValueError, match=r"Column 1 (holds|has the category) 7"):
                 ask(replace_entry(7)(X))

@@ -2,6 +2,7 @@
 
 import pickle
 from itertools import pairwise
+from threading import get_ident
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from skmrf import CRF, SequenceVectorizer
+from skmrf.exact import label_trees
 from skmrf.learners import SSVM, Perceptron
 from skmrf.learners.registry import accepted
 from skmrf.metrics import sequence_scores
+from skmrf.variational import label_graphs as propagation
 
 LEARNERS = sorted(accepted(CRF._energy_type, CRF._learner_kind))
 QUICK = {"alpha": 0.05, "max_iter": 15}
@@ -45,8 +48,8 @@ def sequences(seed):
     return make_sequences(np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("kind", [CRF, ClassifierCRF])
-def test_check_estimator(kind):
+def test_check_estimator_of_classifier():
+    """test_estimator_checks.py checks the estimator itself."""
     expected = dict.fromkeys(
         [
             "check_sample_weight_equivalence_on_dense_data",
@@ -55,7 +58,7 @@ def test_check_estimator(kind):
         "fits are compared to 1e-7, but L-BFGS stops at tol; see test_weights_count_examples",
     )
     results = check_estimator(
-        kind(**QUICK), expected_failed_checks=expected, on_fail=None, on_skip=None
+        ClassifierCRF(**QUICK), expected_failed_checks=expected, on_fail=None, on_skip=None
     )
     assert not {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
 
@@ -218,6 +221,37 @@ def test_early_stopping_and_warm_start(sequences):
     model = CRF(alpha=0.01, warm_start=True, max_iter=2).fit(X, y)
     first = model.history_["objective"][-1]
     assert model.fit(X, y).history_["objective"][-1] > first
+
+
+def test_threads_do_not_change_results(monkeypatch, seed):
+    """Chunks of examples are computed in threads, with the same results to the last bit."""
+    rng, found, threads = np.random.default_rng(seed), [], []
+    y = rng.integers(2, size=600)
+    X = y[:, None] + rng.normal(size=(600, 1))
+    images, states = list(X.reshape(6, 10, 10, 1)), list(y.reshape(6, 10, 10))
+    for module in (label_trees, propagation):
+        monkeypatch.setattr(module, "N_CHUNK", 100)
+
+    def record(module, name):
+        kernel = getattr(module, name)
+
+        def call(*arguments):
+            threads.append(get_ident())
+            return kernel(*arguments)
+
+        monkeypatch.setattr(module, name, call)
+
+    record(label_trees.label_trees, "tree_sums")
+    record(propagation.kernels, "propagate")
+    for n_jobs in (1, 2):
+        threads.clear()
+        model = CRF(alpha=0.1, max_iter=3, n_jobs=n_jobs)
+        model.fit(X, y, sequence_ids=np.arange(600) // 6)
+        grid = CRF("grid", "bp", alpha=0.1, max_iter=2, n_jobs=n_jobs).fit(images, states)
+        found.append((model.coef_, model.transition_, grid.transition_, grid.predict(images)))
+        assert (set(threads) == {get_ident()}) == (n_jobs == 1)
+    for one, two in zip(*found, strict=True):
+        assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import skmrf
 from skmrf import (
+    CRF,
     RBM,
     BoltzmannMachine,
     CRBMStructuredPredictor,
@@ -62,6 +63,7 @@ VARIANTS = [  # one of each class, and those that take less than a second
     BoltzmannMachine("pcd", binarize=0.5, alpha=0.01, max_iter=2),
     RBM(2, "pcd", binarize=0.5, alpha=0.01, max_iter=2),
     CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=0.01),
+    CRF(alpha=0.05, max_iter=15),
     NNMRFDensity("empty", QUICK, potentials="network", **SMALL),
     NNMRFBayesClassifier("empty", QUICK, early_stopping=False, **NUMBERS),
     MRFImputer(DiscreteMRF("independent", "exact", alpha=0.1)),
@@ -82,6 +84,10 @@ LONG_VARIANTS = [
     CRBMStructuredPredictor(4, alpha=0.01, max_iter=5),
     CRBMStructuredPredictor(4, "mssvm", alpha=0.01, max_iter=5),
     CRBMStructuredPredictor(4, CDPercLoss(n_sweeps=2), alpha=0.01, max_iter=5, early_stopping=True),
+    CRF(),
+    CRF(learner="ssvm", alpha=0.05, max_iter=10),
+    CRF(learner="perceptron", max_iter=10),
+    CRF(learner="pseudo-likelihood", penalty="l1", alpha=0.05, max_iter=15),
     NNMRFDensity(),
     NNMRFDensity(potentials="network", **SMALL),
     NNMRFDensity("tree", potentials="network", density="mrf", **SMALL),

@@ -20,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skmrf import (
+    CRF,
     RBM,
     BoltzmannMachine,
     CRBMStructuredPredictor,
@@ -47,6 +48,7 @@ NUMBERS = rng.normal(size=(60, 3)) + 2.0 * BITS[:, :1]
 BOTH = np.column_stack([NUMBERS, BITS[:, 3]])
 WORDS = np.where(BITS == 1, "yes", "né").astype(object)
 WORDS[:5, 0] = None
+TOKENS = [[{"word": word, "n": 1.5} for word in row] for row in WORDS[5:]]
 MIXED = np.empty((60, 4), dtype=object)
 for column, kinds in enumerate([("a", 1), (1, 2.5), (True, False), (("t", 0), ("t", 1))]):
     MIXED[:, column] = [kinds[code] for code in BITS[:, column]]
@@ -76,6 +78,8 @@ CASES = {
         f"CRBM {n}": (CRBMStructuredPredictor(3, n, **STATE), NUMBERS, BITS[:, :2])
         for n in accepted_learners(CRBMStructuredPredictor)
     },
+    **{f"CRF {n}": (CRF(learner=n, **WEAK), NUMBERS, BITS[:, 0]) for n in accepted_learners(CRF)},
+    "CRF of words": (CRF(**WEAK), TOKENS, WORDS[5:].tolist()),
     **{
         f"NNMRFDensity {n}": (
             NNMRFDensity(learner=n, potentials="network", warm_start=True, **SMALL),
@@ -145,8 +149,10 @@ def query_results(model, name):
     for query in ("score_samples", "predict", "predict_proba", "transform", "marginals"):
         if hasattr(model, query):
             value = getattr(model, query)(X)
-            found[query] = list(value) if query == "marginals" else np.asarray(value)
-    if hasattr(model, "sample"):
+            found[query] = value if isinstance(value, list) else np.asarray(value)
+    if isinstance(model, CRF):
+        found["sample"] = model.sample(X, 5, random_state=1)
+    elif hasattr(model, "sample"):
         found["sample"] = model.sample(5, random_state=1)
     if isinstance(model, MRFStructureLearner):
         found["score"] = np.asarray(model.score(X))

@@ -1,4 +1,4 @@
-"""Tests of conversion to networkx and ArviZ, and of libDAI files."""
+"""Tests of conversion to networkx and ArviZ, and of libDAI and CRFsuite files."""
 
 import doctest
 import importlib
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from model_files import GOOD_FG, MODELS, fails, graphs, in_one_folder, needs_data, write
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf import DiscreteMRF, MRFStructureLearner, io
+from skmrf import CRF, DiscreteMRF, MRFStructureLearner, io
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.io import read_fg, read_uai, write_fg
@@ -381,3 +381,101 @@ def test_what_a_factor_leaves_out_takes_no_memory(tmp_path):
         tracemalloc.stop()
     small = write(tmp_path, text.replace("2 " * 40, "2 2 " + "1 " * 38))
     assert read_fg(small, max_bytes=len(text)).layout.n_parameters == 4
+
+
+# CRFsuite ---------------------------------------------------------------------------------
+
+DUMP = """FILEHEADER = {
+  magic: lCRF
+}
+
+LABELS = {
+      0: y
+      1: x --> z
+}
+
+ATTRIBUTES = {
+      0: bias
+      1: w:a --> b
+      2: w:c
+}
+
+TRANSITIONS = {
+  (1) y --> x --> z: 1.500000
+  (1) x --> z --> y: -2.000000
+}
+
+STATE_FEATURES = {
+  (0) bias --> y: 0.250000
+  (0) w:a --> b --> x --> z: 0.750000
+}
+
+"""
+
+
+def test_dump_of_crfsuite(tmp_path):
+    (tmp_path / "model.txt").write_text(DUMP)
+    model = io.read_crfsuite(tmp_path / "model.txt")
+    assert model.classes_.tolist() == ["x --> z", "y"]
+    assert_array_equal(model.transition_, [[0.0, -2.0], [1.5, 0.0]])
+    assert_array_equal(model.coef_.toarray(), [[0.0, 0.75, 0.0], [0.25, 0.0, 0.0]])
+    x = [{"bias": 2.0, "w": "unknown"}, {"bias": True, "w": ["a --> b", "c"]}]
+    scores = np.array([[0.0, 0.5], [0.75, 0.25]])
+    joint = np.exp(scores[0][:, None] + model.transition_ + scores[1])
+    found = model.predict_marginals([x])[0]
+    assert_allclose(found, np.stack([joint.sum(1), joint.sum(0)]) / joint.sum())
+    assert_allclose(model.predict_best([x], 4)[1][0].sum(), 1.0)
+    with pytest.raises(ValueError, match="Feature 'w' of position 0 of sequence 0 is None"):
+        model.predict([[{"w": None}]])
+    model.set_params(warm_start=True, alpha=0.1, max_iter=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert model.fit([x], [["y", "x --> z"]]).n_iter_ == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("FILEHEADER", "lCRF\0"), "line 1: expected the start of one of the sections"),
+        (("LABELS = {", "OTHER = {"), "line 5: expected the start"),
+        (("      1: x", "      2: x"), "line 7: expected '1: NAME'"),
+        (("w:c", "bias"), "a label or attribute occurs twice"),
+        (("y --> x", "q --> x"), "line 17: expected '.TYPE. NAME --> LABEL: WEIGHT'"),
+        (("0.250000", "nan"), "line 22: expected a finite weight, found 'nan'"),
+        (("0.750000\n}", "0.750000\n"), "expected a line '}' at the end"),
+        (("STATE_FEATURES = {", "TRANSITIONS = {"), "expected the section STATE_FEATURES"),
+    ],
+)
+def test_damaged_dumps_of_crfsuite(change, message, tmp_path):
+    (tmp_path / "model.txt").write_text(DUMP.replace(*change, 1))
+    with pytest.raises(ValueError, match=message):
+        io.read_crfsuite(tmp_path / "model.txt")
+
+
+def test_model_of_python_crfsuite(seed, tmp_path):
+    """Probabilities and labels equal those of python-crfsuite, up to the decimals of the dump."""
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for length in rng.integers(1, 7, size=40):
+        labels = rng.integers(3, size=length)
+        noise = np.where(rng.random(length) < 0.7, labels, 9).tolist()
+        X.append([{"w": f"v:{k}", "n": k / 3, "odd": k % 2 == 1, "d": {"u": ["p"]}} for k in noise])
+        y.append(np.array(["A", "B", "C"])[labels].tolist())
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for x, labels in zip(X, y, strict=True):
+        trainer.append(pycrfsuite.ItemSequence(x), labels)
+    trainer.set_params({"c1": 0.1, "c2": 0.1, "max_iterations": 50})
+    trainer.train(str(tmp_path / "model"))
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(tmp_path / "model"))
+    tagger.dump(str(tmp_path / "model.txt"))
+    model = io.read_crfsuite(tmp_path / "model.txt")
+    assert isinstance(model, CRF)
+    for x, labels, p in zip(X, y, model.predict_marginals(X), strict=True):
+        tagger.set(pycrfsuite.ItemSequence(x))
+        expected = [[tagger.marginal(c, i) for c in model.classes_] for i in range(len(x))]
+        assert_allclose(p, expected, atol=2e-6)
+        assert model.predict([x])[0].tolist() == tagger.tag()
+        log_p = np.log(tagger.probability(labels))
+        assert_allclose(model.log_likelihood([x], [labels]), log_p, atol=1e-5)

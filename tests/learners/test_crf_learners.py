@@ -6,15 +6,22 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from skmrf._utils.label_graphs import LabelGraphs
+from skmrf._utils.phases import GraphMoments
 from skmrf._utils.rows import Batch
 from skmrf.energies.crf import CRFEnergy, without_labels
 from skmrf.exact import label_trees
 from skmrf.learners import SSVM, Perceptron
 from skmrf.learners.crf import CRFLikelihood, CRFPropagation, CRFPseudoLikelihood
+from skmrf.learners.frank_wolfe import BlockFrankWolfe
 from skmrf.likelihood import label_graphs
+from skmrf.training import loop
+from skmrf.training import state as loop_state
+from skmrf.training.penalties import L2
+from skmrf.training.settings import Settings
 from skmrf.variational import label_graphs as propagation
 
 CHAINS = "chain", "second-order chain"
@@ -275,3 +282,134 @@ def test_subsets_of_examples(seed):
     part = graphs[which]
     assert_allclose(label_graphs.sums(part, energy.potentials(part)).log_z, log_z[which])
     assert without_labels(part).labels.max() == -1
+
+
+# Frank-Wolfe ----------------------------------------------------------------------------
+
+
+def primal_objective(learner, energy, batch, alpha):
+    """Return the mean hinge loss plus the penalty of all parameters."""
+    loss = -learner.objective(energy, batch, learner.init(energy, batch, None))[0]
+    return loss + 0.5 * alpha * sum((v**2).sum() for v in energy.theta.values())
+
+
+def solve_by_quadratic_program(energy, graphs, weights, alpha):
+    """Return the smallest primal objective, with one constraint for each labelling."""
+    names, sizes = list(energy.theta), [v.size for v in energy.theta.values()]
+
+    def features(one):
+        """Return the statistics of labelled examples, one row each."""
+        rows = []
+        for k in range(len(one)):
+            part = one[[k]]
+            known = np.eye(energy.n_labels)[part.labels]
+            tables = energy.count_edges(part, part.labels, np.ones(1))
+            found = energy.statistics(GraphMoments(known, tables), part)
+            rows.append(np.concatenate([found[name].ravel() for name in names]))
+        return np.array(rows)
+
+    margins, losses, examples = [], [], []
+    for k in range(len(graphs)):
+        free = without_labels(graphs[[k]])
+        rows = np.array(list(itertools.product(range(energy.n_labels), repeat=free.n_nodes)))
+        copies = free[np.zeros(len(rows), dtype=int)].with_labels(rows.ravel())
+        margins.append(features(graphs[[k]]) - features(copies))
+        losses.append((rows != graphs[[k]].labels).sum(axis=1))
+        examples += [k] * len(rows)
+    margins, losses, n = np.concatenate(margins), np.concatenate(losses), sum(sizes)
+    slacks = np.eye(len(graphs))[examples]
+    constraint = {
+        "type": "ineq",
+        "fun": lambda z: margins @ z[:n] + slacks @ z[n:] - losses,
+        "jac": lambda _: np.hstack([margins, slacks]),
+    }
+    start = np.concatenate([np.zeros(n), [losses.max()] * len(graphs)])
+    found = minimize(
+        lambda z: 0.5 * alpha * z[:n] @ z[:n] + weights @ z[n:],
+        start,
+        jac=lambda z: np.concatenate([alpha * z[:n], weights]),
+        constraints=[constraint],
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    assert found.success
+    return found.fun
+
+
+@pytest.mark.parametrize("graph", ["chain", "given"])
+def test_frank_wolfe_equals_quadratic_program(graph, seed):
+    """The gap bounds the distance from the optimum, and the gap converges to zero."""
+    rng, alpha = np.random.default_rng(seed), 0.3
+    energy = random_energy(graph, 2, rng)
+    graphs = random_graphs(graph, 2, rng, n_examples=4, missing=0.0)
+    weights = rng.dirichlet(np.ones(4))
+    batch, learner = Batch(graphs, None, np.log(weights)), SSVM()
+    best = solve_by_quadratic_program(energy, graphs, weights, alpha)
+    penalty = L2(alpha, energy.penalty_groups())
+    settings = Settings(optimizer=None, penalty=penalty, tol=5e-6)
+    state = loop_state.start(energy, learner, batch, settings, rng)
+    state = loop.run(learner, batch, settings, state)
+    primal, gaps = (np.array(state.history.columns[k]) for k in ("objective", "duality_gap"))
+    assert_allclose(-primal[-1], primal_objective(learner, state.energy, batch, alpha), rtol=1e-9)
+    assert (gaps >= 0).all()
+    assert (-primal - gaps <= best + 1e-7).all()
+    assert (-primal >= best - 1e-7).all()
+    assert state.converged
+    assert gaps[-1] < 0.003 * gaps[0] + 0.01
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "pairs"])
+def test_frank_wolfe_steps_increase_the_dual(kind, seed):
+    """Sparse features give the same steps as dense ones, with weights for some pairs too."""
+    rng = np.random.default_rng(seed)
+    graphs = random_graphs("chain", 3, rng, n_examples=5, missing=0.0)
+    X = rng.normal(size=(graphs.n_nodes, 6)) * (rng.random((graphs.n_nodes, 6)) < 0.5)
+    features = LabelGraphs.chains(X, graphs.sizes, graphs.labels)
+    energy = CRFEnergy.zeros(6, 3, graph="chain")
+    dense = BlockFrankWolfe(SSVM().loss, energy, Batch(features), 0.1, 1e-6, rng)
+    if kind != "dense":
+        features = LabelGraphs.chains(sparse.csr_matrix(X), graphs.sizes, graphs.labels)
+    if kind == "pairs":
+        pairs = np.arange(0, 19, 3), np.tile(np.arange(3), 6)
+        energy = CRFEnergy(energy.theta | {"coef": np.zeros(18)}, pairs)
+    other = BlockFrankWolfe(SSVM().loss, energy, Batch(features), 0.1, 1e-6, rng)
+    thetas, values = [], []
+    for solver, blocks in ((dense, dense.blocks), (other, other.blocks)):
+        theta = {k: np.zeros_like(v) for k, v in energy.theta.items()}
+        if solver is dense:
+            theta["coef"] = np.zeros((6, 3))
+        moments = [GraphMoments(*map(np.zeros_like, block.known)) for block in blocks]
+        losses = np.zeros(5)
+        for i in [0, 1, 2, 3, 4, 2, 0, 4]:
+            change, moments[i], losses[i] = solver._move(blocks[i], theta, moments[i], losses[i])
+            for k, v in change.items():
+                theta[k][blocks[i].index if k == "coef" else slice(None)] += v
+            values.append(solver._dual(theta, losses))
+        thetas.append(theta)
+    assert (np.diff(values[:8]) >= -1e-12).all()
+    assert_allclose(values[8:], values[:8], atol=1e-12)
+    for name, array in thetas[1].items():
+        assert_allclose(array.ravel(), thetas[0][name].ravel(), atol=1e-12)
+
+
+def test_ssvm_without_l2_needs_another_optimizer(seed):
+    rng = np.random.default_rng(seed)
+    energy, graphs = random_energy("chain", 2, rng), random_graphs("chain", 2, rng, missing=0.0)
+    with pytest.raises(ValueError, match='needs penalty="l2" and alpha > 0'):
+        SSVM().make_solver(energy, Batch(graphs), Settings(), rng)
+
+
+def test_nodes_without_edges_are_independent(seed):
+    """Several nodes, and no edge in any example."""
+    rng = np.random.default_rng(seed)
+    energy = random_energy("given", 3, rng)
+    chains = LabelGraphs.chains(rng.normal(size=(5, N_FEATURES)), [2, 3])
+    none = np.zeros((0, 2), dtype=np.int64)
+    graphs = LabelGraphs(
+        chains.features, chains.node_ptr, chains.labels, none, np.zeros(3, dtype=np.int64),
+        none[:, 0], np.zeros((0, 2)),
+    )  # fmt: skip
+    scores = energy.node_scores(graphs)
+    sums = label_graphs.sums(graphs, energy.potentials(graphs))
+    assert_allclose(sums.log_z, np.add.reduceat(logsumexp(scores, axis=1), [0, 2]))
+    assert_allclose(sums.nodes, np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))

@@ -84,7 +84,7 @@ def test_fits_are_reproducible():
 
 @pytest.mark.parametrize(
     "name",
-    ["BoltzmannMachine", "CRBMStructuredPredictor", "DiscreteMRF", "NNMRFDensity", "RBM"],
+    ["BoltzmannMachine", "CRBMStructuredPredictor", "CRF", "DiscreteMRF", "NNMRFDensity", "RBM"],
 )
 def test_documented_learners_match_accepted_learners(name):
     """The description of ``learner`` lists exactly the accepted learners."""

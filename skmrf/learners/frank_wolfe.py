@@ -1,0 +1,202 @@
+"""Block-coordinate Frank-Wolfe solver of structured support vector machines."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._utils.log_weights import normalized_weights
+from .._utils.phases import GraphMoments
+from ..energies.crf import LabelPotentials, without_labels
+from ..likelihood import label_graphs
+
+RELATIVE_GAP = 500.0  # duality gap at convergence, as a multiple of tol times the loss at zero
+
+
+@dataclass(frozen=True)
+class FrankWolfeState:
+    """State of the solver after a pass over the examples.
+
+    Attributes
+    ----------
+    value : float
+        Objective minus penalty, at the averaged parameters.
+    duality_gap : float
+        Upper bound of the distance of ``value`` from its maximum.
+    is_done, converged : bool
+        Whether the duality gap is small enough.
+    theta : dict of str to ndarray
+        Current parameters.
+    lag : dict of str to ndarray
+        Weighted sum of the steps, from which the averaged parameters are computed.
+    moments : list of GraphMoments
+        Known labels minus the mixture of predicted labels of each example (dual variables).
+    losses : ndarray of shape (n_examples,)
+        Loss of this mixture of each example.
+    n_steps : int
+        Number of steps.
+    """
+
+    value: float
+    duality_gap: float
+    is_done: bool
+    converged: bool
+    theta: dict
+    lag: dict
+    moments: list
+    losses: np.ndarray
+    n_steps: int = 0
+
+    @property
+    def diagnostics(self):
+        """Values of an iteration for ``history_``."""
+        return {"objective": self.value, "duality_gap": self.duality_gap}
+
+    @property
+    def averaged(self):
+        """Mean of the iterates, whose weights are proportional to the number of the step."""
+        if not self.n_steps:
+            return self.theta
+        total = _total_weight(self.n_steps)
+        return {k: v - self.lag[k] / total for k, v in self.theta.items()}
+
+
+def _total_weight(n_steps):
+    return 0.5 * n_steps * (n_steps + 1)
+
+
+class _Block(NamedTuple):
+    """Example with its part of the model, its labels, and the loss of each label."""
+
+    energy: Any
+    graphs: Any
+    index: Any
+    known: GraphMoments
+    loss: np.ndarray
+    weight: float
+
+
+class BlockFrankWolfe:
+    r"""Block-coordinate Frank-Wolfe algorithm for a structured support vector machine.
+
+    The primal problem is to minimise
+
+    .. math:: \frac{\alpha}{2} \lVert w \rVert^2 + \sum_i \omega_i \max_{\hat y}
+        \big[ \Delta(\hat y, y_i) - w^\top (\phi(x_i, y_i) - \phi(x_i, \hat y)) \big]
+
+    A dual variable of each example is a mixture of labellings. A step finds the labelling with the
+    largest sum of loss and log-potential for one example, and moves the mixture towards it; the
+    length of the step maximises the dual objective. The sum of the primal and the dual objective
+    bounds the distance from the optimum. The parameters are averaged over the steps.
+
+    Parameters
+    ----------
+    loss : callable
+        Function ``(labels, n_states, n_labels) -> ndarray``, the loss of each state of each node.
+    energy : CRFEnergy
+        Initial model. Training starts at zero parameters.
+    batch : Batch
+        Examples without missing labels.
+    alpha : float
+        Strength of the penalty, above 0.
+    tol : float
+        The solver has converged if the duality gap is at most ``500 * tol`` times the objective at
+        zero parameters.
+    rng : numpy.random.Generator
+        Source of random numbers, for the order of the examples.
+
+    References
+    ----------
+    S. Lacoste-Julien, M. Jaggi, M. Schmidt and P. Pletscher, "Block-coordinate Frank-Wolfe
+    optimization for structural SVMs", ICML 2013: algorithm 4, with weighted averages.
+    """
+
+    def __init__(self, loss, energy, batch, alpha, tol, rng):
+        self.alpha, self.tol, self.rng = alpha, tol, rng
+        weights = normalized_weights(batch.log_weights, len(batch.X))
+        self.blocks = [
+            _make_block(loss, energy, batch.X[[i]], weight) for i, weight in enumerate(weights)
+        ]
+        most = sum(block.weight * block.loss.max(axis=1).sum() for block in self.blocks)
+        self.max_gap = RELATIVE_GAP * tol * most
+
+    def start(self, energy):
+        """Return the state of the solver at zero parameters."""
+        theta = {k: np.zeros_like(v) for k, v in energy.theta.items()}
+        lag = {k: np.zeros_like(v) for k, v in theta.items()}
+        moments = [GraphMoments(*map(np.zeros_like, block.known)) for block in self.blocks]
+        value, _ = yield energy.with_theta(theta)
+        losses = np.zeros(len(moments))
+        is_done = -value <= self.max_gap
+        return FrankWolfeState(value, -value, is_done, is_done, theta, lag, moments, losses)
+
+    def step(self, energy, state):
+        """Return the model with averaged parameters, and the state, after one more pass."""
+        theta, lag = ({k: v.copy() for k, v in part.items()} for part in (state.theta, state.lag))
+        moments, losses, n_steps = list(state.moments), state.losses.copy(), state.n_steps
+        for i in self.rng.permutation(len(self.blocks)).tolist():
+            block = self.blocks[i]
+            change, moments[i], losses[i] = self._move(block, theta, moments[i], losses[i])
+            weight, n_steps = _total_weight(n_steps), n_steps + 1
+            for k, v in change.items():
+                where = block.index if k == "coef" else slice(None)
+                theta[k][where] += v
+                lag[k][where] += weight * v
+        dual = self._dual(theta, losses)
+        new = FrankWolfeState(0.0, 0.0, False, False, theta, lag, moments, losses, n_steps)
+        averaged = energy.with_theta(new.averaged)
+        value, _ = yield averaged
+        value -= 0.5 * self.alpha * _squared_norm(averaged.theta)
+        gap = max(-dual - value, 0.0)
+        is_done = gap <= self.max_gap
+        ends = {"value": value, "duality_gap": gap, "is_done": is_done, "converged": is_done}
+        return averaged, FrankWolfeState(**(vars(new) | ends))
+
+    def _dual(self, theta, losses):
+        """Return the dual objective, a lower bound of the primal objective."""
+        weights = np.array([block.weight for block in self.blocks])
+        return float(weights @ losses) - 0.5 * self.alpha * _squared_norm(theta)
+
+    def _move(self, block, theta, moments, loss):
+        """Return the change of the parameters of a block, and its new dual variable and loss."""
+        local = theta | {"coef": theta["coef"][block.index]}
+        corner, corner_loss = _find_corner(block, block.energy.with_theta(local))
+        change = GraphMoments(*(new - old for new, old in zip(corner, moments, strict=True)))
+        statistics = block.energy.statistics(change, block.graphs)
+        direction = {k: block.weight / self.alpha * v for k, v in statistics.items()}
+        slope = sum(float(np.vdot(v, local[k])) for k, v in direction.items())
+        gain = block.weight * (corner_loss - loss) - self.alpha * slope
+        curvature = self.alpha * _squared_norm(direction)
+        size = 0.0 if gain <= 0.0 else min(gain / max(curvature, 1e-300), 1.0)
+        moved = GraphMoments(*(m + size * c for m, c in zip(moments, change, strict=True)))
+        step = {k: size * v for k, v in direction.items()}
+        return step, moved, loss + size * (corner_loss - loss)
+
+
+def _squared_norm(arrays):
+    return sum(float(np.vdot(v, v)) for v in arrays.values())
+
+
+def _make_block(loss, energy, graphs, weight):
+    local, graphs, index = energy.restrict(graphs)
+    states, n_states = local.states_of(graphs), local.n_labels ** (1 + local.is_second_order)
+    known = _indicators(local, graphs, states, n_states)
+    losses = loss(graphs.labels, n_states, local.n_labels)
+    return _Block(local, without_labels(graphs), index, known, losses, weight)
+
+
+def _indicators(energy, graphs, states, n_states):
+    """Return the moments of one labelling of an example."""
+    nodes = np.zeros((len(states), n_states))
+    nodes[np.arange(len(states)), states] = 1.0
+    return GraphMoments(nodes, energy.count_edges(graphs, states, np.ones(1)))
+
+
+def _find_corner(block, energy):
+    """Return the moments of the known labels minus those of the worst labelling, and its loss."""
+    potentials = energy.potentials(block.graphs)
+    augmented = LabelPotentials(potentials.nodes + block.loss, *potentials[1:])
+    states, _ = label_graphs.maxima(block.graphs, augmented)
+    found = _indicators(energy, block.graphs, states, block.loss.shape[1])
+    moments = GraphMoments(*(a - b for a, b in zip(block.known, found, strict=True)))
+    return moments, float(block.loss[np.arange(len(states)), states].sum())
