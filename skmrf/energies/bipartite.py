@@ -226,6 +226,8 @@ class BipartiteEnergy(LayeredEnergy):
         ndarray of shape (n_rows,)
             Free energies in nats.
         """
+        if not is_numpy(V):
+            return -self.raised(V)(1.0)
         V = V if issparse(V) else np.asarray(V)
         out = np.empty(V.shape[0])
         biases = self._biases(len(out))
@@ -262,9 +264,8 @@ class BipartiteEnergy(LayeredEnergy):
         change, sums_change = last - first, sums_last - sums_first
 
         def at(beta):
-            out = np.empty(len(V))
-            beta = self.weights.dtype.type(beta)
-            softplus_sums(first + beta * change, zero_bias, 1.0, out)
+            beta = self.weights.dtype.type(beta) if is_numpy(beta) else beta
+            out = _softplus_sums(first + beta * change, zero_bias, 1.0)
             return out + sums_first + beta * sums_change
 
         return at
@@ -283,6 +284,8 @@ class BipartiteEnergy(LayeredEnergy):
             return phase.moments
         n = phase.visible.shape[0]
         weights = self.row_weights(phase)
+        if not is_numpy(weights):
+            return self._weighted_statistics([(phase.visible, phase.hidden, weights)])
         out = None
         for rows in _chunks(n):
             hidden = None if phase.hidden is None else phase.hidden[rows]

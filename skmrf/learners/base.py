@@ -43,7 +43,11 @@ class Learner(BaseEstimator, ABC):
         Family of the learner. Learners of different families can have the same name.
     is_pure : bool
         Whether JAX can compile :meth:`step`, because it changes nothing and its operations do not
-        depend on values. The state of such a learner is a dataclass with the field ``generators``.
+        depend on values. The state of such a learner is a dataclass or None. Its field
+        ``generators``, if it has one, contains random generators.
+    needs_last_model : bool
+        Whether :meth:`step` needs the field ``energy`` of its state: the model of the previous
+        step. Only learners with ``is_pure`` use it.
     """
 
     requires = (DiscreteEnergy,)
@@ -52,6 +56,7 @@ class Learner(BaseEstimator, ABC):
     pace = 1.0
     family = ""
     is_pure = False
+    needs_last_model = False
 
     @abstractmethod
     def init(self, energy, batch, rng):

@@ -111,6 +111,6 @@ def condition_on_batch(energy, batch):
 def inference_info(beliefs):
     """Return diagnostics of inference: the share of converged rows, and the mean iterations."""
     return {
-        "inference_converged": float(beliefs.converged.mean()),
-        "inference_iterations": float(beliefs.n_iter.mean()),
+        "inference_converged": beliefs.converged.mean(),
+        "inference_iterations": beliefs.n_iter.mean(),
     }

@@ -30,6 +30,8 @@ class MLEBP(LimitedInference):
     AISTATS 2017, sections 4 and 5.
     """
 
+    is_pure = True
+
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, from beliefs."""
         positive, model = condition_on_batch(energy, batch)
@@ -61,6 +63,8 @@ class MLEMF(LimitedInference):
     W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
     AISTATS 2017, section 4.
     """
+
+    is_pure = True
 
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, by mean field."""
@@ -95,6 +99,7 @@ class LR(StatelessLearner):
 
     deterministic = True
     has_hidden = False
+    is_pure = True
 
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, which are exact."""
@@ -120,7 +125,7 @@ class LR(StatelessLearner):
 
 def _phases(energy, batch):
     fields, hidden_fields = energy.fields(batch.X)
-    pairs = np.zeros_like(energy.weights)
+    pairs = 0 * energy.weights
     negative = UnitMoments(unit_probabilities(fields), hidden_fields, pairs)
     positive = States(batch.Y.astype(fields.dtype, copy=False), hidden_fields)
     return positive, negative, fields

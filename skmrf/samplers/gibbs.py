@@ -7,7 +7,7 @@ import numpy as np
 from .._kernels.gibbs import binary_field, sweep_binary, sweep_tables
 from .._utils.codes import STATE
 from .._utils.interrupts import InterruptLater
-from .._utils.namespaces import is_numpy
+from .._utils.namespaces import is_numpy, namespace
 from .._utils.parallel import run_blocks
 from .._utils.rows import dense_rows
 from ..energies.conditionals import (
@@ -37,6 +37,14 @@ class Product(NamedTuple):
 
     log_p: np.ndarray
     start: np.ndarray
+
+    @property
+    def is_binary(self):
+        """Whether each variable has two states. It is True for arrays of JAX."""
+        if not is_numpy(self.start):
+            return True
+        first = np.arange(0, len(self.log_p), 2)
+        return len(self.log_p) == 2 * len(first) and np.array_equal(self.start, first)
 
     @classmethod
     def uniform(cls, n_states):
@@ -100,7 +108,7 @@ class Product(NamedTuple):
         ndarray of shape (n_rows,)
             Log-probabilities.
         """
-        if len(self.log_p) == 2 * len(self.start):  # of two states each
+        if self.is_binary:
             low, high = self.log_p[0::2], self.log_p[1::2]
             return X @ (high - low) + low.sum()
         return self.log_p[X + self.start].sum(axis=1)
@@ -120,10 +128,10 @@ class Product(NamedTuple):
         ndarray of shape (n_rows, n_variables)
             State codes.
         """
+        if self.is_binary:
+            p = namespace(self.log_p).exp(self.log_p[1::2])
+            return (rng.random((n_rows, len(p))) < p).astype(STATE)
         n_states = np.diff(np.append(self.start, len(self.log_p)))
-        if (n_states == 2).all():
-            X = rng.random((n_rows, len(n_states))) < np.exp(self.log_p[self.start + 1])
-            return X.astype(STATE)
         X = np.empty((n_rows, len(n_states)), dtype=STATE)
         for i, q in enumerate(n_states):
             p = np.exp(self.log_p[self.start[i] : self.start[i] + q])
@@ -136,8 +144,8 @@ def spawn_generators(rng, n_chains, device=None):
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-        Generator from which the seeds are drawn.
+    rng : numpy.random.Generator, or DeviceChains
+        Generator from which the seeds are drawn; chains of a device are returned as they are.
     n_chains : int
         Number of chains.
     device : Device, optional
@@ -151,6 +159,8 @@ def spawn_generators(rng, n_chains, device=None):
     """
     if device is not None:
         return device.chains(rng)
+    if not isinstance(rng, np.random.Generator):
+        return rng
     n_blocks = -(-n_chains // BLOCK)
     seeds = np.random.SeedSequence(rng.integers(0, 2**63, size=2).tolist())
     return [np.random.default_rng(s) for s in seeds.spawn(n_blocks)]

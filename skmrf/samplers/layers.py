@@ -292,7 +292,7 @@ def _reference_odds(reference):
     A variable with one state is always 0.
     """
     log_p, start = reference.log_p, reference.start
-    if len(log_p) == 2 * len(start):  # of two states each; also arrays of JAX
+    if reference.is_binary:
         return log_p[1::2] - log_p[0::2], -log_p[0::2].sum(), np.arange(len(start))
     has_two = np.diff(np.append(start, len(log_p))) > 1
     odds = np.where(has_two, log_p[start + has_two] - log_p[start], 0.0)
