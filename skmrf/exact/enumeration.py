@@ -195,7 +195,8 @@ class LayerSum:
 
 def _expected_on_device(energy):
     """Return the moments and log Z of two layers for arrays of JAX, with all states at once."""
-    W, c, b = (energy.theta[k] for k in ("weights", "visible_bias", "hidden_bias"))
+    names = "weights", "visible_bias", "hidden_bias"  # JAX sorts the names of theta
+    W, c, b = (energy.theta[k] for k in names)
     is_hidden_small = W.shape[1] <= W.shape[0]
     if 2.0 ** min(W.shape) * max(W.shape) > MAX_DEVICE_ENTRIES:
         raise ValueError(
@@ -203,14 +204,13 @@ def _expected_on_device(energy):
             'another learner, such as "pcd", or device="cpu".'
         )
     arrays = (W.T, b, c) if is_hidden_small else (W, c, b)
-    turned = energy.with_theta(dict(zip(energy.theta, arrays, strict=True)))
+    turned = energy.with_theta(dict(zip(names, arrays, strict=True)))
     states = binary_states(min(W.shape), xp=namespace(W))
     log_weights = turned.log_marginal(states)
     found = turned.moments(States(states, None, log_weights))
-    if is_hidden_small:
-        pairs, hidden, visible = found.values()
-        found = {"weights": pairs.T, "visible_bias": visible, "hidden_bias": hidden}
-    return found, logsumexp(log_weights)
+    pairs, small, large = (found[k] for k in names)
+    moments = (pairs.T, large, small) if is_hidden_small else (pairs, small, large)
+    return dict(zip(names, moments, strict=True)), logsumexp(log_weights)
 
 
 def _iterate_states(n_bits):
