@@ -121,7 +121,7 @@ def ascend(weights, visible_fields, hidden_fields, start, max_iter):
         V = V.at[:, i].set((odds > 0).astype(V.dtype))
         return V, logits, out.at[:, i].set(odds), changed | flips
 
-    def step(count, state):
+    def step(_, state):
         *state, changed = jax.lax.fori_loop(0, n_visible, update, (*state, nothing))
         return tuple(state), changed
 

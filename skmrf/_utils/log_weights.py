@@ -6,6 +6,7 @@ from .namespaces import is_numpy, namespace
 
 LOWEST = -1e30  # stands for -inf in a subtraction of JAX arrays, which would give nan
 
+
 def logsumexp(log_weights):
     """Return the log of the sum of ``exp(x)``, without overflow; -inf for an empty sum."""
     if not is_numpy(log_weights):

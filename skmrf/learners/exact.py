@@ -138,10 +138,11 @@ class Exact(Learner):
 
     def _phases(self, energy, batch, state):
         """Return both phases (data and model expectation) and the mean log-likelihood."""
-        if not is_numpy(next(iter(energy.theta.values()))) and not isinstance(energy, LayeredEnergy):
+        arrays = energy.theta.values()
+        if not all(map(is_numpy, arrays)) and not isinstance(energy, LayeredEnergy):
             raise ValueError(
-                'learner="exact" runs on a device of JAX only for an RBM. Use another learner, such '
-                'as "pcd", or device="cpu".'
+                'learner="exact" runs on a device of JAX only for an RBM. Use another learner, '
+                'such as "pcd", or device="cpu".'
             )
         expected, log_z = state.model.expected(energy)
         positive, value = state.data.phase(energy, batch)

@@ -198,7 +198,9 @@ def resample(log_weights, n, rng):
     weights = normalized_weights(log_weights, len(log_weights))
     if not is_numpy(weights):
         xp = namespace(weights)
-        chosen = xp.searchsorted(xp.cumsum(weights), (rng.random() + xp.arange(n)) / n, side="right")
+        chosen = xp.searchsorted(
+            xp.cumsum(weights), (rng.random() + xp.arange(n)) / n, side="right"
+        )
         return xp.minimum(chosen, len(weights) - 1)
     if not weights.any():  # all particles have probability zero
         weights = np.full(len(log_weights), 1.0 / len(log_weights))

@@ -205,6 +205,7 @@ def mean_field(weights, visible_fields, hidden_fields, *, max_iter=100, tol=1e-3
     UnitBeliefs
         Beliefs of all rows.
     """
+
     def update(rows, V):
         """Return the beliefs after an update of both layers, and their largest changes."""
         hidden = V @ weights + hidden_fields[rows]
