@@ -21,6 +21,7 @@ from skmrf.likelihood import ais
 from skmrf.samplers.gibbs_queries import draw
 from skmrf.variational.bipartite import propagate
 
+N_EPOCHS = 4  # that are timed together
 COLUMNS = {
     "model": "model",
     "n_rows": "rows",
@@ -197,9 +198,14 @@ def time_threads(fast):
     def mrf(max_iter):
         return DiscreteMRF("pairwise", PCD(n_chains=2000), max_iter=max_iter, **given).fit(columns)
 
-    yield measure("DiscreteMRF, 200 columns, 2000 chains", mrf)
-    arrays = [rng.normal(0.0, s, m).astype(np.float32)
-              for s, m in ((0.05, (1000, 500)), (1.0, (1000, 1000)), (1.0, (1000, 500)))]  # fmt: skip
+    S = columns.astype(float)
+    product = seconds_of(lambda: S.T @ S)
+    yield measure("DiscreteMRF, 200 columns, 2000 chains", mrf, 2 * product)
+    shapes, scales = ((1000, 500), (1000, 1000), (1000, 500)), (0.05, 1.0, 1.0)
+    arrays = [
+        rng.normal(0.0, scale, shape).astype(np.float32)
+        for scale, shape in zip(scales, shapes, strict=True)
+    ]
     with ParallelWork() as work:
         propagate(*arrays, max_iter=2 if fast else 10, tol=0.0)
     yield {"work": "belief propagation of a CRBM, 1000 rows, 1000 x 500", **work.row()}
@@ -210,19 +216,21 @@ def time_threads(fast):
 
 
 def measure(work_name, fit, products=0.0):
-    """Return a row for an epoch: the work of a fit with two epochs minus that with one."""
+    """Return a row for an epoch, from fits with one epoch and with several more."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit(1)
         parts = []
-        for max_iter in (1, 2):
+        for max_iter in (1, 1 + N_EPOCHS):
             with ParallelWork() as work:
                 fit(max_iter)
             parts.append(work)
-    first, both = parts
-    both.total -= first.total
-    both.calls, both.products = both.calls[len(first.calls) :], products
-    return {"work": work_name, **both.row()}
+    first, all_epochs = parts
+    all_epochs.total -= first.total
+    all_epochs.calls = all_epochs.calls[len(first.calls) :]
+    all_epochs.products = N_EPOCHS * products
+    row = all_epochs.row()
+    return {"work": work_name, **row, "total_ms": row["total_ms"] / N_EPOCHS}
 
 
 def write_thread_table(args):
