@@ -129,6 +129,23 @@ class Learner(BaseEstimator, ABC):
             of converged inference runs, is low in the last epoch.
         """
 
+    def n_messages(self, energy, n_rows):
+        """Return the number of messages between variables in a step, for the memory of a device.
+
+        Parameters
+        ----------
+        energy : Energy
+            Model.
+        n_rows : int
+            Number of rows of the step.
+
+        Returns
+        -------
+        int
+            Number of messages; 0 for learners without belief propagation.
+        """
+        return 0
+
     def objective(self, energy, batch, state):
         """Return the objective to maximise for a batch of rows, and its gradient.
 

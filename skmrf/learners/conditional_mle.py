@@ -5,10 +5,16 @@ import numpy as np
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import States, UnitMoments
 from ..variational.bipartite import mean_field, propagate, unit_probabilities
-from .conditional import LimitedInference, StatelessLearner, condition_on_batch, inference_info
+from .conditional import (
+    LimitedInference,
+    MessagePassing,
+    StatelessLearner,
+    condition_on_batch,
+    inference_info,
+)
 
 
-class MLEBP(LimitedInference):
+class MLEBP(LimitedInference, MessagePassing):
     r"""Likelihood gradient of conditional models by sum-product belief propagation.
 
     The negative phase of a row consists of the beliefs of its units and of pairs of units given its
@@ -29,8 +35,6 @@ class MLEBP(LimitedInference):
     W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
     AISTATS 2017, sections 4 and 5.
     """
-
-    is_pure = True
 
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, from beliefs."""

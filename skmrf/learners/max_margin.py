@@ -6,16 +6,15 @@ from .._utils.namespaces import namespace
 from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
 from ..variational.bipartite import coordinate_ascent, propagate
-from .conditional import StatelessLearner, condition_on_batch, inference_info
+from .conditional import MessagePassing, condition_on_batch, inference_info
 
 SCHEDULES = "sequential", "parallel"
 
 
-class MaxMargin(StatelessLearner):
+class MaxMargin(MessagePassing):
     """Base class of max-margin learners, whose Hamming loss has a weight for each output."""
 
     probabilistic = False
-    is_pure = True
 
     def check(self):
         """Raise a ValueError if a parameter is invalid."""

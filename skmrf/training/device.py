@@ -15,6 +15,7 @@ from .settings import NoRestriction
 MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
+N_MESSAGES = 3  # arrays of the messages of belief propagation
 
 
 class DeviceUpdates:
@@ -51,7 +52,7 @@ class DeviceUpdates:
         row_bytes = sum(v.shape[1] * _entry_bytes(v) for v in self.data.values())
         self.block_size = max(1, BLOCK_BYTES // (settings.batch_size * row_bytes))
         is_resident = self.device.keeps(n_rows * row_bytes)
-        self.n_bytes = self._needed_bytes(n_numbers, n_rows * row_bytes * is_resident)
+        self.n_bytes = self._needed_bytes(learner, n_numbers) + n_rows * row_bytes * is_resident
         self.device.check_memory("Training", self.n_bytes)
         with self.device.memory_errors("Training", self.n_bytes):
             self.carry = self.device.put(self.arrays)
@@ -59,10 +60,12 @@ class DeviceUpdates:
         self.constants = self.device.put(extract(_parts_of(settings)))
         self.run = self.device.compile_updates(*pure_update(learner, settings, state, self.form))
 
-    def _needed_bytes(self, n_numbers, resident_bytes):
-        n_parameters = sum(v.size for v in self.state.energy.theta.values())
-        n_states = total_size(self.arrays["learner"]) + self.settings.batch_size * n_numbers
-        return 4.0 * (N_ARRAYS * n_parameters + 4 * n_states) + resident_bytes
+    def _needed_bytes(self, learner, n_numbers):
+        energy, batch_size = self.state.energy, self.settings.batch_size
+        n_parameters = sum(v.size for v in energy.theta.values())
+        n_states = total_size(self.arrays["learner"]) + batch_size * n_numbers
+        n_messages = learner.n_messages(energy, batch_size)
+        return 4.0 * (N_ARRAYS * n_parameters + 4 * n_states + N_MESSAGES * n_messages)
 
     def _put_rows(self, rows=slice(None)):
         parts = {k: dense_rows(v[rows]) for k, v in self.data.items()}

@@ -201,6 +201,14 @@ class OwnLearner(MLEBP):
     is_pure = False
 
 
+def test_memory_of_messages(monkeypatch):
+    X, Y = make_rows()
+    monkeypatch.setattr(devices.Device, "free_bytes", 40_000.0)
+    with pytest.raises(MemoryError, match=r"needs about .* bytes of the device, and 4e"):
+        small_fit(batch_size=200).fit(X, Y)
+    small_fit("mle-mf", batch_size=200, max_iter=1).fit(X, Y)
+
+
 def test_errors_name_learners_that_run():
     X, Y = make_rows()
     with pytest.raises(ValueError, match=r"does not run on a device.*'mle-bp', 'mle-mf', 'mssvm'"):
