@@ -16,11 +16,12 @@ import numpy as np
 from _common import bars, options, save
 from sklearn.exceptions import ConvergenceWarning
 
-from skmrf import RBM, BoltzmannMachine
+from skmrf import RBM, BoltzmannMachine, CRBMStructuredPredictor
 from skmrf._jax import open_device
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy
-from skmrf.learners import PCD
+from skmrf.learners import MLEBP, PCD
 from skmrf.likelihood import ais
+from skmrf.variational.bipartite import propagate
 
 N_ROWS, N_COLUMNS = 10_000, 784
 N_REPEATS = 3
@@ -33,11 +34,11 @@ def binary_rows(n_rows=N_ROWS, n_columns=N_COLUMNS):
     return (rng.random((n_rows, n_columns)) < rng.random(n_columns)).astype(np.int16)
 
 
-def fit_seconds(X, device, max_iter, n_components, batch_size):
-    """Return the seconds of a whole fit with as many chains as rows in a batch."""
+def fit_seconds(X, device, max_iter, n_components, batch_size, learner=None):
+    """Return the seconds of a whole fit; by default PCD with as many chains as rows in a batch."""
     model = RBM(
         n_components,
-        PCD(n_chains=batch_size),
+        PCD(n_chains=batch_size) if learner is None else learner,
         alpha=0.001,
         batch_size=batch_size,
         max_iter=max_iter,
@@ -96,6 +97,70 @@ def pair_seconds(X, device, max_iter):
     return time.perf_counter() - start
 
 
+def propagation_arrays(n_rows=100, n_visible=1000, n_hidden=500):
+    """Return weights and fields of a conditional RBM with random parameters, for some rows."""
+    rng = np.random.default_rng(3)
+    shapes = (n_visible, n_hidden), (n_rows, n_visible), (n_rows, n_hidden)
+    scales = 0.05, 1.0, 1.0
+    return [rng.normal(0.0, s, n).astype(np.float32) for s, n in zip(scales, shapes, strict=True)]
+
+
+def time_propagation(arrays, device):
+    """Return the median seconds of 10 iterations of belief propagation, arrays in place."""
+    device = open_device(device)
+    infer = partial(propagate, max_iter=10, tol=0.0, pairs=True)
+    if device is not None:
+        infer = device.compile(infer, ("propagation", arrays[0].shape))
+        arrays = [device.put(a) for a in arrays]
+
+    def seconds():
+        start = time.perf_counter()
+        np.asarray(infer(*arrays).n_iter)  # waits for the device
+        return time.perf_counter() - start
+
+    seconds()  # compiles
+    return float(np.median([seconds() for _ in range(N_REPEATS)]))
+
+
+def conditional_seconds(X, device, max_iter):
+    """Return the seconds of a fit of a conditional RBM: 200 inputs, 584 outputs, 256 units."""
+    model = CRBMStructuredPredictor(
+        256, MLEBP(n_iter=10), alpha=0.01, batch_size=100, max_iter=max_iter, early_stopping=False,
+        device=device, random_state=0,
+    )  # fmt: skip
+    start = time.perf_counter()
+    model.fit(X[:, :200], X[:, 200:])
+    return time.perf_counter() - start
+
+
+def time_learners(X, devices):
+    """Yield the rows of learners with particles or exact sums."""
+    learners = {"mcmc-mle": 500, "pf-mcmc-mle": 500, "smc": 500, "psmc": 500, "exact": 10}
+    for learner, n_components in learners.items():
+        row = {"work": f"RBM epoch, 784 x {n_components}, batches of 1000, {learner}"}
+        for device in devices:
+            fit = partial(
+                fit_seconds, X, device, n_components=n_components, batch_size=1000, learner=learner
+            )
+            row[device], row[f"{device}_fit"] = time_epochs(fit, 2)
+        yield row
+
+
+def time_conditional(X, devices, fast):
+    """Yield the rows of conditional RBMs."""
+    arrays = propagation_arrays(n_rows=10) if fast else propagation_arrays()
+    yield {
+        "work": f"10 iterations of belief propagation, 1000 x 500, {len(arrays[1])} rows",
+        **{device: time_propagation(arrays, device) for device in devices},
+    }
+    row = {"work": "CRBM epoch, mle-bp, 200 inputs, 584 x 256, 1,000 rows, batches of 100"}
+    for device in devices:
+        row[device], row[f"{device}_fit"] = time_epochs(
+            partial(conditional_seconds, X[:1000], device), 2
+        )
+    yield row
+
+
 def time_work(X, devices, fast):
     """Yield a row of the table for each kind of work, with the seconds on each device."""
     sizes = ((500, 100), (500, 1000), (10, 100))
@@ -116,6 +181,9 @@ def time_work(X, devices, fast):
             "work": f"annealing both ways, {what}, 1000 chains, 1000 temperatures",
             **{device: time_annealing(energy, device) for device in devices},
         }
+    yield from time_conditional(X, devices, fast)
+    if not fast:
+        yield from time_learners(X, devices)
 
 
 def main():

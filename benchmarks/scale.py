@@ -1,4 +1,4 @@
-"""Many rows and many columns: time and memory of persistent contrastive divergence.
+"""Many rows and many columns: time and memory, and the share of work that threads can divide.
 
 The first model is a default estimator with all pairs, fitted to msnbc (17 columns), repeated to a
 million rows. The second model has 500 binary columns and 2,000 pairs. It is fitted to samples of a
@@ -6,15 +6,22 @@ random sparse Ising model with the same pairs, and its couplings are compared wi
 """
 
 import itertools
+import time
 import warnings
 
 import numpy as np
 from _common import bars, in_child, options, peak_bytes, reset_peak, save, timed
 
-from skmrf import DiscreteMRF
+from skmrf import RBM, DiscreteMRF
+from skmrf._utils import parallel
 from skmrf.datasets import fetch_density_benchmark, make_ising
+from skmrf.energies import BipartiteEnergy
+from skmrf.learners import PCD
+from skmrf.likelihood import ais
 from skmrf.samplers.gibbs_queries import draw
+from skmrf.variational.bipartite import propagate
 
+N_EPOCHS = 4  # that are timed together
 COLUMNS = {
     "model": "model",
     "n_rows": "rows",
@@ -105,9 +112,13 @@ def _sampling_error(energy, pairs, X):
 def main(argv=None):
     parser = options(__doc__, data=True)
     parser.add_argument("--long-rows", type=int, default=None)
+    parser.add_argument("--threads", action="store_true", help="only the share of parallel work")
     args = parser.parse_args(argv)
     n_rows = args.long_rows or (100_000 if args.fast else 1_000_000)
     wide = (60, 120, 2_000) if args.fast else (500, 2_000, 20_000)
+    if args.threads:
+        write_thread_table(args)
+        return
     rows = [in_child(long_data, n_rows, args.data_home)]
     rows.append(in_child(wide_model, *wide))
     save(args, "scale", rows, COLUMNS, NOTES)
@@ -117,6 +128,133 @@ def main(argv=None):
     )  # fmt: skip
 
 
+class ParallelWork:
+    """Processor time of the units of parallel work, and of the matrix products of BLAS.
+
+    In this context, units run one after the other in one thread.
+    """
+
+    def __init__(self):
+        self.calls, self.products = [], 0.0
+
+    def __enter__(self):
+        self.start, self.replaced = time.process_time(), parallel.starmap
+        parallel.starmap = self.run
+        return self
+
+    def __exit__(self, *error):
+        parallel.starmap = self.replaced
+        self.total = time.process_time() - self.start
+
+    def run(self, function, blocks):
+        seconds, results = [], []
+        for block in blocks:
+            start = time.process_time()
+            results.append(function(*block))
+            seconds.append(time.process_time() - start)
+        if len(seconds) > 1:
+            self.calls.append(seconds)
+        return results
+
+    def row(self, n_threads=16):
+        """Return the share of serial work and the largest gain of threads (Amdahl's law)."""
+        units = [s for call in self.calls for s in call]
+        serial = self.total - sum(units) - self.products
+        longest = sum(max(sum(call) / n_threads, max(call)) for call in self.calls)
+        bound = self.total / (serial + self.products / n_threads + longest)
+        return {
+            "total_ms": 1e3 * self.total,
+            "serial": serial / self.total,
+            "units": len(units) / max(len(self.calls), 1),
+            "unit_ms": 1e3 * float(np.mean(units)),
+            "bound": bound,
+        }
+
+
+def seconds_of(product, n_repeats=5):
+    """Return the median processor time of a matrix product."""
+    seconds = []
+    for _ in range(n_repeats):
+        start = time.process_time()
+        product()
+        seconds.append(time.process_time() - start)
+    return float(np.median(seconds))
+
+
+def time_threads(fast):
+    """Yield the share of parallel work of four computations, in one thread."""
+    rng, n = np.random.default_rng(0), 2_000 if fast else 10_000
+    X = (rng.random((n, 784)) < rng.random(784)).astype(np.int16)
+    given = {"alpha": 0.001, "batch_size": 1000, "random_state": 0}
+
+    def rbm(max_iter):
+        return RBM(500, PCD(n_chains=1000), max_iter=max_iter, **given).fit(X)
+
+    V, H = (rng.random((2000, m), dtype=np.float32) for m in (784, 500))
+    n_updates, product = n // 1000, seconds_of(lambda: V.T @ H)
+    yield measure("RBM, 784 x 500, batches and chains of 1000", rbm, n_updates * product)
+    columns = (rng.random((2_000, 200)) < 0.5).astype(int)
+
+    def mrf(max_iter):
+        return DiscreteMRF("pairwise", PCD(n_chains=2000), max_iter=max_iter, **given).fit(columns)
+
+    S = columns.astype(float)
+    product = seconds_of(lambda: S.T @ S)
+    yield measure("DiscreteMRF, 200 columns, 2000 chains", mrf, 2 * product)
+    shapes, scales = ((1000, 500), (1000, 1000), (1000, 500)), (0.05, 1.0, 1.0)
+    arrays = [
+        rng.normal(0.0, scale, shape).astype(np.float32)
+        for scale, shape in zip(scales, shapes, strict=True)
+    ]
+    with ParallelWork() as work:
+        propagate(*arrays, max_iter=2 if fast else 10, tol=0.0)
+    yield {"work": "belief propagation of a CRBM, 1000 rows, 1000 x 500", **work.row()}
+    energy = BipartiteEnergy(rng.normal(0.0, 0.05, (784, 500)).astype(np.float32), V[0], H[0])
+    with ParallelWork() as work:
+        ais(energy, n_chains=1000, n_temperatures=10, schedule="linear", random_state=0)
+    yield {"work": "annealing, 784 x 500, 1000 chains", **work.row()}
+
+
+def measure(work_name, fit, products=0.0):
+    """Return a row for an epoch, from fits with one epoch and with several more."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit(1)
+        parts = []
+        for max_iter in (1, 1 + N_EPOCHS):
+            with ParallelWork() as work:
+                fit(max_iter)
+            parts.append(work)
+    first, all_epochs = parts
+    all_epochs.total -= first.total
+    all_epochs.calls = all_epochs.calls[len(first.calls) :]
+    all_epochs.products = N_EPOCHS * products
+    row = all_epochs.row()
+    return {"work": work_name, **row, "total_ms": row["total_ms"] / N_EPOCHS}
+
+
+def write_thread_table(args):
+    """Print and save the share of serial work of each computation."""
+    rows = []
+    for row in time_threads(args.fast):
+        rows.append(row)
+        print(row, flush=True)
+    columns = {
+        "work": "work",
+        "total_ms": "processor time, ms",
+        "serial": "serial share",
+        "units": "units per call",
+        "unit_ms": "unit, ms",
+        "bound": "largest gain of 16 threads",
+    }
+    save(args, "threads", rows, columns, THREAD_NOTES)
+
+
+THREAD_NOTES = (
+    "Processor time in one thread. The gain is an upper limit by Amdahl's law: serial work, plus "
+    "the longest unit of each call or a 16th of its units. Products that BLAS divides among its "
+    "threads count as parallel.",
+)
 NOTES = (
     "Wall-clock time, after compilation. Peak: resident memory in addition to the loaded input.",
     "Expected error: from the curvature of the pseudo-likelihood if all other parameters are "

@@ -8,6 +8,7 @@ from hypothesis import settings
 
 for library in ("OPENBLAS", "OMP", "MKL"):  # before numpy: two processes share two cores
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")  # JAX compiles faster
 
 DATA = Path(os.environ.get("SKMRF_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

@@ -40,3 +40,10 @@ def open_device(name):
             'device="cpu", does not need it.'
         ) from error
     return find_device(name)
+
+
+def inference():
+    """Return the module with inference in bipartite models, for arrays of JAX."""
+    from . import bipartite
+
+    return bipartite

@@ -41,9 +41,30 @@ class DeviceChains:
         self.key, key = jax.random.split(self.key)
         return key
 
-    def random(self, shape):
+    def random(self, shape=(), dtype=np.float32):
         """Return uniform random numbers below 1; an int as ``shape`` is a length."""
-        return jax.random.uniform(self.split(), np.atleast_1d(shape))
+        shape = (shape,) if isinstance(shape, int) else shape
+        return jax.random.uniform(self.split(), shape, dtype)
+
+    def run_if(self, condition, move, arrays):
+        """Return ``move(arrays, chains)`` if a condition holds, else the given tuple of arrays."""
+        key = self.split()
+
+        def moved(arrays):
+            return _like(move(arrays, DeviceChains(key)), arrays)
+
+        return jax.lax.cond(condition, moved, lambda arrays: arrays, _as_arrays(arrays))
+
+    def run_while(self, condition, move, arrays):
+        """Repeat ``arrays = move(arrays, chains)`` while ``condition(arrays)`` holds."""
+
+        def repeat(carry):
+            key, arrays = carry
+            key, own = jax.random.split(key)
+            return key, _like(move(arrays, DeviceChains(own)), arrays)
+
+        first = self.split(), _as_arrays(arrays)
+        return jax.lax.while_loop(lambda carry: condition(carry[1]), repeat, first)[1]
 
     def alternate(self, conditionals, H, n_sweeps):
         """Run Gibbs sweeps of two layers, starting from states of the hidden units.
@@ -269,6 +290,15 @@ def _draw_tile(coupling, scale, fields, noise, V, out, *, n):
 
     factor = scale[...]
     jax.lax.fori_loop(0, n, draw, fields[...])
+
+
+def _as_arrays(arrays):
+    return jax.tree.map(jnp.asarray, arrays)
+
+
+def _like(arrays, old):
+    """Return nested arrays with the data types of others."""
+    return jax.tree.map(lambda new, before: jnp.asarray(new, before.dtype), arrays, old)
 
 
 def _softplus_change(field, before, beta):

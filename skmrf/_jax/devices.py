@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._utils.results import LatestArray
 from .chains import DeviceChains
 
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
@@ -98,16 +99,27 @@ class Device:
         Returns
         -------
         callable
-            Function ``(carry, constants, words, data, batches) -> (carry, diagnostics)`` with two
-            random words of 32 bits and the row numbers ``batches`` of shape (n_updates,
-            batch_size). It returns the sum of each diagnostic. The arrays of the given carry must
-            not be used again.
+            Function ``(carry, constants, words, data, batches) -> (carry, sums, latest)`` with two
+            random words of 32 bits, a dict ``data`` of arrays with all rows, and the row numbers
+            ``batches`` of shape (n_updates, batch_size). ``sums`` has the sum of each diagnostic,
+            and ``latest`` the last value of those that are :class:`LatestArray`. The arrays of the
+            given carry must not be used again.
         """
-        if identity not in _COMPILED:
-            if len(_COMPILED) >= MAX_COMPILED:
-                _COMPILED.pop(next(iter(_COMPILED)))
-            _COMPILED[identity] = CompiledUpdates(update)
-        return _COMPILED[identity]
+        return _keep(identity, CompiledUpdates, update)
+
+    @staticmethod
+    def compile(function, identity):
+        """Return a function of arrays compiled by JAX, which is compiled once for an identity."""
+        return _keep(identity, jax.jit, function)
+
+
+def _keep(identity, make, function):
+    """Return ``make(function)``, or what was made earlier for the same identity."""
+    if identity not in _COMPILED:
+        if len(_COMPILED) >= MAX_COMPILED:
+            _COMPILED.pop(next(iter(_COMPILED)))
+        _COMPILED[identity] = make(function)
+    return _COMPILED[identity]
 
 
 class CompiledUpdates:
@@ -120,25 +132,35 @@ class CompiledUpdates:
     """
 
     def __init__(self, update):
-        self.update, self.names = update, None
+        self.update, self.names, self.latest = update, None, None
         self.compiled = jax.jit(self._run, donate_argnums=0)
 
     def __call__(self, carry, constants, words, data, batches):
-        """Return the arrays after all updates, and the sums of the diagnostics by name."""
+        """Return the arrays after all updates, and the sums and last values of diagnostics."""
         carry, values = self.compiled(carry, constants, words, data, batches)
-        return carry, dict(zip(self.names, np.asarray(values).tolist(), strict=True))
+        sums, latest = np.asarray(values).tolist()
+        sums, latest = (dict(zip(self.names, v, strict=True)) for v in (sums, latest))
+        return (
+            carry,
+            {k: v for k, v in sums.items() if k not in self.latest},
+            {k: v for k, v in latest.items() if k in self.latest},
+        )
 
     def _run(self, carry, constants, words, data, batches):
         def step(carry, inputs):
             rows, key = inputs
-            after, diagnostics = self.update(carry, constants, data[rows], DeviceChains(key))
+            batch = jax.tree.map(lambda a: a[rows], data)
+            after, diagnostics = self.update(carry, constants, batch, DeviceChains(key))
             self.names = sorted(diagnostics)
-            values = jnp.stack([jnp.asarray(diagnostics[k], jnp.float32) for k in self.names])
+            self.latest = {k for k, v in diagnostics.items() if isinstance(v, LatestArray)}
+            numbers = [_number(diagnostics[k]) for k in self.names]
+            values = jnp.stack([jnp.asarray(v, jnp.float32) for v in numbers])
             return jax.tree.map(lambda new, old: new.astype(old.dtype), after, carry), values
 
         keys = jax.random.split(jax.random.wrap_key_data(words), len(batches))
         carry, values = jax.lax.scan(step, carry, (batches, keys))
-        return carry, values.sum(axis=0)  # one array, because each transfer takes time
+        # One array, because each transfer takes time.
+        return carry, jnp.stack([values.sum(axis=0), values[-1]])
 
 
 def find_device(name):
@@ -152,6 +174,10 @@ def find_device(name):
             f'device="{name}" needs a GPU, but JAX finds only {jax.devices()}. Install the drivers '
             'and pip install "skmrf[cuda]", or use device="cpu".'
         ) from error
+
+
+def _number(diagnostic):
+    return diagnostic.value if isinstance(diagnostic, LatestArray) else diagnostic
 
 
 def _small_type(value):

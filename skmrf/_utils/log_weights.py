@@ -2,9 +2,17 @@
 
 import numpy as np
 
+from .namespaces import is_numpy, namespace
+
+LOWEST = -1e30  # stands for -inf in a subtraction of JAX arrays, which would give nan
+
 
 def logsumexp(log_weights):
     """Return the log of the sum of ``exp(x)``, without overflow; -inf for an empty sum."""
+    if not is_numpy(log_weights):
+        xp = namespace(log_weights)
+        top = xp.maximum(log_weights.max(), LOWEST)
+        return top + xp.log(xp.exp(log_weights - top).sum())
     top = np.max(log_weights, initial=-np.inf)
     if not np.isfinite(top):
         return float(top)
@@ -21,6 +29,9 @@ def normalized_weights(log_weights, n):
     if log_weights is None:
         return np.full(n, 1.0 / max(n, 1))
     total = logsumexp(log_weights)
+    if not is_numpy(log_weights):
+        xp = namespace(log_weights)
+        return xp.exp(log_weights - xp.maximum(total, LOWEST))
     if total == -np.inf:
         return np.zeros(n)
     return np.exp(np.asarray(log_weights) - total)
@@ -28,6 +39,9 @@ def normalized_weights(log_weights, n):
 
 def effective_sample_size(log_weights):
     """Return Kish's effective sample size, from 1 to n, or 0 if all weights are zero."""
+    if not is_numpy(log_weights):
+        weights = normalized_weights(log_weights, len(log_weights))
+        return (weights.sum() > 0) / namespace(weights).maximum((weights**2).sum(), 1e-30)
     log_weights = np.asarray(log_weights, dtype=float)
     top = log_weights.max(initial=-np.inf)
     if top == -np.inf:

@@ -1,13 +1,20 @@
-"""Parallel execution with joblib."""
+"""Parallel execution with joblib, and in threads of this process."""
 
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from itertools import starmap
+from threading import Lock, local
 
-from joblib import parallel_config
+from joblib import cpu_count, parallel_config
 from sklearn.utils.parallel import Parallel, delayed
+from threadpoolctl import ThreadpoolController
 
 _n_threads = ContextVar("n_threads", default=None)
+_thread = local()  # its attribute is_worker exists in threads of a pool
+_pools = {}  # by process and number of threads
 
 
 @contextmanager
@@ -70,7 +77,8 @@ def run_blocks(function, blocks, n_jobs, *, long=False):
     blocks : list of tuple
         Arguments of each call.
     n_jobs : int or None
-        Number of jobs, as in joblib. None takes the number of :func:`parallel_jobs`.
+        Number of jobs, as in joblib. None takes the number of :func:`parallel_jobs`. Matrix
+        products of parallel calls use one thread each.
     long : bool, default=False
         Whether the computation of a block takes longer than sending it to another process.
 
@@ -79,14 +87,64 @@ def run_blocks(function, blocks, n_jobs, *, long=False):
     iterable
         Result of each call, in the order of the blocks.
     """
-    if len(blocks) > 1:
+    if len(blocks) > 1 and not hasattr(_thread, "is_worker"):
         options = {"prefer": "threads"} if long else {"require": "sharedmem"}
         if n_jobs is None and not long:
             n_jobs = _n_threads.get()
         parallel = _parallel(n_jobs, **options)
+        if parallel.n_jobs != 1 and long:
+            return _yield_all(parallel, function, blocks)
         if parallel.n_jobs != 1:
-            return _call_all(parallel, function, blocks)
+            return _run_threads(_count_threads(parallel.n_jobs), function, blocks)
     return starmap(function, blocks)
+
+
+def _count_threads(n_jobs):
+    """Return the number of threads of ``n_jobs``; negative numbers count from the last core."""
+    return n_jobs if n_jobs > 0 else max(cpu_count() + 1 + n_jobs, 1)
+
+
+def _run_threads(n_threads, function, blocks):
+    """Yield the results of all calls, in order, from threads that are kept between calls.
+
+    Threads of joblib are started anew by each call, which takes several milliseconds.
+    """
+    key = os.getpid(), n_threads  # a forked process has no threads
+    if key not in _pools:
+        _pools[key] = ThreadPoolExecutor(n_threads, "skmrf", setattr, (_thread, "is_worker", True))
+    with _blas:
+        futures = deque(_pools[key].submit(copy_context().run, function, *b) for b in blocks)
+        while futures:
+            yield futures.popleft().result()
+
+
+def _yield_all(parallel, function, blocks):
+    """Yield the results of all calls, in order, from the active joblib backend or its threads."""
+    with _blas:
+        yield from _call_all(parallel, function, blocks)
+
+
+class _OneBlasThread:
+    """Context in which matrix products use one thread; contexts of several threads may overlap."""
+
+    def __init__(self):
+        self.lock, self.count, self.controller, self.limits = Lock(), 0, None, None
+
+    def __enter__(self):
+        with self.lock:
+            if self.count == 0:
+                self.controller = self.controller or ThreadpoolController()
+                self.limits = self.controller.limit(limits=1, user_api="blas")
+            self.count += 1
+
+    def __exit__(self, *error):
+        with self.lock:
+            self.count -= 1
+            if self.count == 0:
+                self.limits.restore_original_limits()
+
+
+_blas = _OneBlasThread()
 
 
 def _parallel(n_jobs, **options):

@@ -1,9 +1,11 @@
 """Result types: log partition function, marginals, most probable state, training history."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from .namespaces import is_numpy
 
 
 @dataclass(frozen=True)
@@ -136,3 +138,20 @@ class Latest(float):
     x : float
         Value of the diagnostic.
     """
+
+    @classmethod
+    def of(cls, x):
+        """Return a diagnostic of this kind from a number, or from a number of JAX."""
+        return cls(x) if is_numpy(x) else LatestArray(x)
+
+
+class LatestArray(NamedTuple):
+    """Diagnostic like :class:`Latest`, whose value is an array of JAX.
+
+    Parameters
+    ----------
+    value : jax.Array
+        Value of the diagnostic.
+    """
+
+    value: Any

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
+from .namespaces import is_numpy, namespace
+
 
 class Batch(NamedTuple):
     """Rows of the data that one gradient step uses.
@@ -69,6 +71,15 @@ def find_unique_rows(rows):
     view = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     _, first_index, inverse = np.unique(view, return_index=True, return_inverse=True)
     return first_index, inverse
+
+
+def count_unique_rows(rows):
+    """Return the number of unique rows of integers; for arrays of JAX, of unique hash values."""
+    if is_numpy(rows):
+        return len(find_unique_rows(rows)[0])
+    factors = np.random.default_rng(0).integers(1, 2**31, size=rows.shape[1], dtype=np.int32)
+    hashes = namespace(rows).sort((rows.astype(np.int32) * factors).sum(axis=1))
+    return 1 + (hashes[1:] != hashes[:-1]).sum()
 
 
 def float_type(array):

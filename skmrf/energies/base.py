@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .._utils.namespaces import is_numpy
 from .._utils.phases import Theta
 
 
@@ -145,9 +146,9 @@ class Energy(ABC):
         Energy
             An energy of the same class.
         """
-        if beta == 0:
+        if is_numpy(beta) and beta == 0:
             return self
-        if beta == 1:
+        if is_numpy(beta) and beta == 1:
             return other
         mixed = {k: (1 - beta) * v + beta * other.theta[k] for k, v in self.theta.items()}
         return self.with_theta(mixed)

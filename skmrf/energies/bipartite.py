@@ -7,6 +7,7 @@ from .._kernels.layers import softplus_sums, unit_means
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy, namespace, sigmoid
+from .._utils.parallel import run_blocks
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
 from .conditionals import BipartiteConditionals, as_matrix, bias_rows, bias_sums
@@ -14,6 +15,8 @@ from .factor_graph import FactorGraph
 from .protocols import LayeredEnergy
 
 CHUNK = 2048  # rows per matrix product, which bounds memory
+PRODUCTS_A_UNIT = 2**25  # multiplications that are worth a thread, about a ms
+MIN_ROWS = 64  # of a unit of parallel work
 
 
 class BipartiteEnergy(LayeredEnergy):
@@ -226,6 +229,8 @@ class BipartiteEnergy(LayeredEnergy):
         ndarray of shape (n_rows,)
             Free energies in nats.
         """
+        if not is_numpy(V):
+            return -self.raised(V)(1.0)
         V = V if issparse(V) else np.asarray(V)
         out = np.empty(V.shape[0])
         biases = self._biases(len(out))
@@ -262,9 +267,8 @@ class BipartiteEnergy(LayeredEnergy):
         change, sums_change = last - first, sums_last - sums_first
 
         def at(beta):
-            out = np.empty(len(V))
-            beta = self.weights.dtype.type(beta)
-            softplus_sums(first + beta * change, zero_bias, 1.0, out)
+            beta = self.weights.dtype.type(beta) if is_numpy(beta) else beta
+            out = _softplus_sums(first + beta * change, zero_bias, 1.0)
             return out + sums_first + beta * sums_change
 
         return at
@@ -283,6 +287,8 @@ class BipartiteEnergy(LayeredEnergy):
             return phase.moments
         n = phase.visible.shape[0]
         weights = self.row_weights(phase)
+        if not is_numpy(weights):
+            return self._weighted_statistics([(phase.visible, phase.hidden, weights)])
         out = None
         for rows in _chunks(n):
             hidden = None if phase.hidden is None else phase.hidden[rows]
@@ -292,16 +298,32 @@ class BipartiteEnergy(LayeredEnergy):
 
     def _weighted_statistics(self, states):
         """Sum the weighted sufficient statistics of several (visible, hidden, weights) triples."""
-        V = [self.dense(visible) for visible, _, _ in states]
-        H = [
-            self.hidden_means(v) if hidden is None else self.dense(hidden)
-            for v, (_, hidden, _) in zip(V, states, strict=True)
-        ]
-        weights = [w for _, _, w in states]
         if not is_numpy(self.weights):  # two products take less time than a copy of the rows
-            parts = [_statistics(*part) for part in zip(V, H, weights, strict=True)]
+            parts = [self._layer_states(*part[:2]) for part in states]
+            parts = [_statistics(V, H, w) for (V, H), (_, _, w) in zip(parts, states, strict=True)]
             return {name: sum(part[name] for part in parts) for name in parts[0]}
-        return _statistics(*map(np.concatenate, (V, H, weights)))
+        n_rows = sum(len(weights) for _, _, weights in states)
+        V, H = (np.empty((n_rows, n), self.weights.dtype) for n in self.weights.shape)
+        size, first, units = max(MIN_ROWS, PRODUCTS_A_UNIT // max(self.weights.size, 1)), 0, []
+        for visible, hidden, weights in states:
+            for s in range(0, len(weights), size):
+                part, n = slice(s, s + size), len(weights[s : s + size])
+                given = visible[part], None if hidden is None else hidden[part], weights[part]
+                units.append((*given, V[first : first + n], H[first : first + n]))
+                first += n
+        list(run_blocks(self._fill_layers, units, None))
+        weights = np.concatenate([weights for _, _, weights in states])
+        return {"weights": V.T @ H, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
+
+    def _layer_states(self, visible, hidden):
+        """Return the states of both layers; hidden means replace missing hidden states."""
+        V = self.dense(visible)
+        return V, self.hidden_means(V) if hidden is None else self.dense(hidden)
+
+    def _fill_layers(self, visible, hidden, weights, V, H):
+        """Write visible states to V and weighted hidden states to H."""
+        V[:], states = self._layer_states(visible, hidden)
+        np.multiply(states, weights[:, None], out=H)
 
     def gradient(self, positive, negative, batch=None):
         """Return the gradient: the data expectation of ``d log f / d theta`` minus the model's.

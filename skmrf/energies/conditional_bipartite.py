@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from .._kernels.layers import unit_means
 from .._utils.codes import STATE
 from .._utils.phases import UnitMoments
 from .._utils.rows import Batch, float_type
@@ -129,7 +128,10 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         BipartiteEnergy
             Energy whose biases have one row per row of the batch.
         """
-        visible, hidden = self.fields(batch.X)
+        return self._given(*self.fields(batch.X))
+
+    def _given(self, visible, hidden):
+        """Return the distribution of the units with the given biases of both layers."""
         theta = {"weights": self.weights, "visible_bias": visible, "hidden_bias": hidden}
         return BipartiteEnergy.from_theta(theta)
 
@@ -201,12 +203,10 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         }
 
     def _units(self, phase, batch):
-        visible = np.asarray(phase.visible).astype(self.weights.dtype, copy=False)
-        if phase.hidden is not None:
-            return visible, np.asarray(phase.hidden).astype(self.weights.dtype, copy=False)
-        hidden = visible @ self.weights
-        unit_means(hidden, self._hidden_fields(batch.X), hidden)
-        return visible, hidden
+        has_hidden = phase.hidden is not None
+        model = self._given(None, None if has_hidden else self._hidden_fields(batch.X))
+        V = model.dense(phase.visible)
+        return V, model.dense(phase.hidden) if has_hidden else model.hidden_means(V)
 
     def penalty_groups(self):
         """Return the penalty group of each parameter.

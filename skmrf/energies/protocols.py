@@ -25,6 +25,7 @@ from abc import abstractmethod
 import numpy as np
 
 from .._utils.codes import STATE
+from .._utils.namespaces import is_numpy
 from .base import Energy
 
 
@@ -197,7 +198,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         first, last = self.log_marginal(V), other.log_marginal(V)
 
         def at(beta):
-            if beta in (0, 1):  # 0 * -inf would be nan
+            if is_numpy(beta) and beta in (0, 1):  # 0 * -inf would be nan
                 return last if beta else first
             return (1 - beta) * first + beta * last
 

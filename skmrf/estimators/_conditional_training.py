@@ -7,7 +7,6 @@ import numpy as np
 from ..training import AdaptiveRate, logistic_start
 from ..training.logistic_start import add_idle_units
 from ..training.settings import Settings
-from ._output_odds import mean_losses
 from ._rows import sample_weights
 
 MIN_PATIENCE = 2000  # updates without a better score
@@ -121,49 +120,47 @@ class LogisticStart:
             settings.rate = _adaptive_rate(settings.optimizer, max_updates)
         return settings
 
-    def check_hidden_units(self, learner, fitted, rows, held_out, parameters):
+    def check_hidden_units(self, inference, fitted, rows, held_out, penalty):
         """Return the trained energy, or logistic regressions if hidden units do not help.
 
         Parameters
         ----------
-        learner : ConditionalLearner
-            Learner whose inference is used.
+        inference : OutputInference
+            Inference of the outputs.
         fitted : dict
             Attributes of the trained estimator.
         rows : Batch
             Rows of the returned logistic regressions.
         held_out : Batch
             Held-out rows.
-        parameters : TrainingParameters
-            Parameters of the estimator.
+        penalty : {"l2", "l1", "group-l1"}
+            Penalty on the weights.
 
         Returns
         -------
         ConditionalBipartiteEnergy
             Energy whose weights of hidden units are all zero if hidden units do not help.
         """
-        energy, n_jobs = fitted["energy_"], parameters.n_jobs
-        if self.is_better(learner, energy, fitted["_epoch"], held_out, n_jobs):
+        energy = fitted["energy_"]
+        if self.is_better(inference, energy, fitted["_epoch"], held_out):
             return energy
-        return add_idle_units(self.refit(parameters.penalty, rows), energy.weights.shape[1])
+        return add_idle_units(self.refit(penalty, rows), energy.weights.shape[1])
 
-    def is_better(self, learner, trained, epoch, held_out, n_jobs):
+    def is_better(self, inference, trained, epoch, held_out):
         """Return whether a model with hidden units predicts held-out rows better.
 
         It is compared with the logistic regressions, and with the same model without hidden units.
 
         Parameters
         ----------
-        learner : ConditionalLearner
-            Learner whose inference is used.
+        inference : OutputInference
+            Inference of the outputs.
         trained : ConditionalBipartiteEnergy
             Model with hidden units.
         epoch : int
             Epoch of this model.
         held_out : Batch
             Held-out rows.
-        n_jobs : int or None
-            Number of threads.
 
         Returns
         -------
@@ -177,7 +174,7 @@ class LogisticStart:
         idle = trained.with_theta(trained.theta | zeros)
         start = add_idle_units(self.energy, trained.weights.shape[1])
         energies = (trained, start, idle)
-        losses, *others = [mean_losses(learner, e, held_out, epoch, n_jobs) for e in energies]
+        losses, *others = [inference.mean_losses(e, held_out, epoch) for e in energies]
         return all(_is_smaller(losses, other, sample_weights(held_out)) for other in others)
 
 

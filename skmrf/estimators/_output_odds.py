@@ -1,12 +1,20 @@
 """Log odds of the outputs of conditional models, and the score of held-out rows."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from .._jax import open_device
 from .._utils.parallel import parallel_jobs
+from .._utils.parameters import identity_of
+from .._utils.rows import dense_rows
+from ..learners import ConditionalLearner
 from ..training.logistic_start import log_losses
 from ._rows import sample_weights
 
 N_ROWS = 1024  # rows per call of inference
+DEVICE_MESSAGES = 2**26  # messages that a device computes together
 LOG_LOSS_WEIGHT = 1e-6  # per nat; small, so that it only decides between equal shares
 
 
@@ -21,107 +29,135 @@ def has_probabilities(estimator):
     return True
 
 
-def log_odds(learner, energy, X, epoch, n_jobs=None):
-    """Compute the log odds of each output with the inference algorithm of the learner.
+@dataclass(frozen=True)
+class OutputInference:
+    """Inference of the outputs of conditional models, by the algorithm of a learner.
 
     Parameters
     ----------
     learner : ConditionalLearner
         Learner whose inference is used.
-    energy : ConditionalBipartiteEnergy
-        Model.
-    X : ndarray or sparse matrix of shape (n_rows, n_inputs)
-        Scaled inputs.
-    epoch : int
-        Epoch of the model. Some learners change their inference by epoch.
     n_jobs : int, optional
         Number of threads.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_outputs)
-        Log odds in nats.
+    device : Device, optional
+        Device of JAX. By default the compiled functions of numba compute.
     """
-    out = np.empty((X.shape[0], energy.weights.shape[0]), dtype=energy.weights.dtype)
-    with parallel_jobs(n_jobs):
-        for s in range(0, X.shape[0], N_ROWS):
-            out[s : s + N_ROWS] = learner.infer(energy, X[s : s + N_ROWS], epoch).visible
-    return out
 
+    learner: ConditionalLearner
+    n_jobs: int | None = None
+    device: Any = None
 
-def finite_log_odds(learner, energy, X, epoch, n_jobs=None):
-    """Return the log odds of each output in float64; raise a ValueError if any is not finite.
+    @classmethod
+    def of(cls, estimator, learner):
+        """Return the inference of a learner with the threads and the device of an estimator."""
+        device = open_device(estimator.device) if learner.is_pure else None
+        return cls(learner, estimator.n_jobs, device)
 
-    In float64, the other rows of ``X`` change the odds of a row only by rounding errors.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        energy = energy.with_theta({k: v.astype(float) for k, v in energy.theta.items()})
-        odds = log_odds(learner, energy, X, epoch, n_jobs)
-    wrong = np.flatnonzero(~np.isfinite(odds).all(axis=1))
-    if wrong.size:
-        raise ValueError(
-            f"Row {wrong[0]} of X holds numbers that are too large: the log odds of its outputs "
-            "overflow. Correct or remove this row."
+    def log_odds(self, energy, X, epoch):
+        """Compute the log odds of each output.
+
+        Parameters
+        ----------
+        energy : ConditionalBipartiteEnergy
+            Model.
+        X : ndarray or sparse matrix of shape (n_rows, n_inputs)
+            Scaled inputs.
+        epoch : int
+            Epoch of the model. Some learners change their inference by epoch.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_outputs)
+            Log odds in nats.
+        """
+        out = np.empty((X.shape[0], energy.weights.shape[0]), dtype=energy.weights.dtype)
+        if self.device is not None and len(out):
+            self._fill_on_device(energy, X, epoch, out)
+            return out
+        with parallel_jobs(self.n_jobs):
+            for s in range(0, X.shape[0], N_ROWS):
+                out[s : s + N_ROWS] = self.learner.infer(energy, X[s : s + N_ROWS], epoch).visible
+        return out
+
+    def _fill_on_device(self, energy, X, epoch, out):
+        """Compute the log odds in blocks of rows of the same size, which a device compiles once."""
+        device, learner, n_rows = self.device, self.learner, X.shape[0]
+        size = min(N_ROWS, n_rows, max(1, DEVICE_MESSAGES // max(energy.weights.size, 1)))
+        shapes = tuple((k, v.shape) for k, v in energy.theta.items())
+        infer = device.compile(
+            lambda theta, X, epoch: learner.infer(energy.with_theta(theta), X, epoch).visible,
+            (type(energy), type(learner), identity_of(learner), shapes),
         )
-    return odds
+        with device.memory_errors("Inference", 4.0 * size * (energy.weights.size + X.shape[1])):
+            theta = device.put(energy.theta)
+            for rows in np.resize(np.arange(n_rows), (-(-n_rows // size), size)):
+                given = device.put(dense_rows(X[rows]).astype(np.float32))
+                out[rows] = infer(theta, given, np.int32(epoch))
 
+    def finite_log_odds(self, energy, X, epoch):
+        """Return the log odds of each output; raise a ValueError if any is not finite.
 
-def output_score(learner, held_out, n_jobs=None):
-    """Return a function that scores held-out rows for early stopping.
+        Without a device they are computed in float64, so the other rows of ``X`` change the odds of
+        a row only by rounding errors.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            energy = energy.with_theta({k: v.astype(float) for k, v in energy.theta.items()})
+            odds = self.log_odds(energy, X, epoch)
+        wrong = np.flatnonzero(~np.isfinite(odds).all(axis=1))
+        if wrong.size:
+            raise ValueError(
+                f"Row {wrong[0]} of X holds numbers that are too large: the log odds of its "
+                "outputs overflow. Correct or remove this row."
+            )
+        return odds
 
-    The score is the share of correctly predicted outputs. If two models have the same share and
-    the learner predicts probabilities, the model with the lower log-loss has the higher score.
+    def score(self, held_out):
+        """Return a function that scores held-out rows for early stopping.
 
-    Parameters
-    ----------
-    learner : ConditionalLearner
-        Learner whose inference is used.
-    held_out : Batch or None
-        Held-out rows.
-    n_jobs : int, optional
-        Number of threads.
+        The score is the share of correctly predicted outputs. If two models have the same share and
+        the learner predicts probabilities, the model with the lower log-loss has the higher score.
 
-    Returns
-    -------
-    callable or None
-        ``(energy, state) -> float``. None without held-out rows.
-    """
-    if held_out is None:
-        return None
-    weights = sample_weights(held_out)
+        Parameters
+        ----------
+        held_out : Batch or None
+            Held-out rows.
 
-    def score(energy, state):
-        losses = mean_losses(learner, energy, held_out, state.epoch - 1, n_jobs)
-        wrong, *log_loss = np.average(losses, axis=1, weights=weights).tolist()
-        return 1.0 - wrong - sum(LOG_LOSS_WEIGHT * round(loss, 2) for loss in log_loss)
+        Returns
+        -------
+        callable or None
+            ``(energy, state) -> float``. None without held-out rows.
+        """
+        if held_out is None:
+            return None
+        weights = sample_weights(held_out)
 
-    return score
+        def score(energy, state):
+            losses = self.mean_losses(energy, held_out, state.epoch - 1)
+            wrong, *log_loss = np.average(losses, axis=1, weights=weights).tolist()
+            return 1.0 - wrong - sum(LOG_LOSS_WEIGHT * round(loss, 2) for loss in log_loss)
 
+        return score
 
-def mean_losses(learner, energy, held_out, epoch, n_jobs=None):
-    """Return the share of wrong outputs and the mean log-loss of each row.
+    def mean_losses(self, energy, held_out, epoch):
+        """Return the share of wrong outputs and the mean log-loss of each row.
 
-    Parameters
-    ----------
-    learner : ConditionalLearner
-        Learner whose inference is used.
-    energy : ConditionalBipartiteEnergy
-        Model.
-    held_out : Batch
-        Held-out rows.
-    epoch : int
-        Epoch of the model.
-    n_jobs : int, optional
-        Number of threads.
+        Parameters
+        ----------
+        energy : ConditionalBipartiteEnergy
+            Model.
+        held_out : Batch
+            Held-out rows.
+        epoch : int
+            Epoch of the model.
 
-    Returns
-    -------
-    ndarray of shape (n_losses, n_rows)
-        Share of wrong outputs, and then the mean log-loss in nats if the learner predicts
-        probabilities.
-    """
-    odds, Y = log_odds(learner, energy, held_out.X, epoch, n_jobs), held_out.Y > 0
-    losses = [(odds > 0) != Y]
-    if learner.probabilistic:
-        losses.append(log_losses(odds, Y))
-    return np.array([loss.mean(axis=1) for loss in losses])
+        Returns
+        -------
+        ndarray of shape (n_losses, n_rows)
+            Share of wrong outputs, and then the mean log-loss in nats if the learner predicts
+            probabilities.
+        """
+        odds, Y = self.log_odds(energy, held_out.X, epoch), held_out.Y > 0
+        losses = [(odds > 0) != Y]
+        if self.learner.probabilistic:
+            losses.append(log_losses(odds, Y))
+        return np.array([loss.mean(axis=1) for loss in losses])

@@ -149,7 +149,7 @@ class TrainingParameters:
         if device is not None and optimizer is None:
             raise ValueError(
                 f"device={self.device!r} cannot run a deterministic solver, which the learner "
-                f'{learner!r} uses. Use a learner by sampling, such as "pcd", or device="cpu".'
+                f'{learner!r} uses. Use optimizer="sgd", another learner, or device="cpu".'
             )
         return Settings(
             optimizer=optimizer,

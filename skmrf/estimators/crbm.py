@@ -19,7 +19,7 @@ from ..training.logistic_start import add_hidden_units, add_idle_units, independ
 from ..variational.bipartite import check_weights, unit_probabilities
 from ._base import LearnedEstimator, unchanged_on_error
 from ._conditional_training import LogisticStart, is_auto
-from ._output_odds import finite_log_odds, has_probabilities, output_score
+from ._output_odds import OutputInference, has_probabilities
 from ._rows import hold_out, sample_weights, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters
@@ -108,6 +108,10 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Whether :meth:`fit` continues training from the previous fit.
     n_jobs : int, optional
         Number of threads over rows in belief propagation. Results do not depend on it.
+    device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
+        Device of training with hidden units and of predictions: the compiled functions of numba, a
+        GPU, or the default device of JAX, with float32. The logistic regressions at which training
+        starts are computed on the CPU. See the page "Training on a GPU" of the user guide.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training: initial weights, minibatches, Markov chains, held-out rows and
         folds of cross-validation. An int makes fits reproducible.
@@ -196,6 +200,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         max_bytes=4 * 2**30,
         warm_start=False,
         n_jobs=None,
+        device="cpu",
         random_state=None,
         verbose=0,
     ):
@@ -215,6 +220,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         self.max_bytes = max_bytes
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -301,7 +307,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             else:
                 held_out = self._encode_validation(*validation, encoder, scaler)
             first = self._start(fit, data, n_hidden)
-            score = output_score(learner, held_out, self.n_jobs)
+            inference = OutputInference.of(self, learner)
+            score = inference.score(held_out)
             settings = first.settings(parameters, learner, fit.energy, data, score)
 
             def attributes(state):
@@ -322,8 +329,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             fitted = attributes(state)
             if learner.has_hidden and not fit.is_resumed and held_out is not None:
                 rows = rows if validation is None else data
-                energy = first.check_hidden_units(learner, fitted, rows, held_out, parameters)
-                fitted["energy_"] = energy
+                given = inference, fitted, rows, held_out, self.penalty
+                fitted["energy_"] = first.check_hidden_units(*given)
             vars(self).update(fitted)
         return self
 
@@ -403,7 +410,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         """
         check_is_fitted(self)
         X = scale_inputs(self.scaler_, self._inputs(X, reset=False))
-        odds = finite_log_odds(self._fitted_learner, self.energy_, X, self._epoch, self.n_jobs)
+        inference = OutputInference.of(self, self._fitted_learner)
+        odds = inference.finite_log_odds(self.energy_, X, self._epoch)
         return odds.reshape(-1, *self.output_shape_)
 
     def predict(self, X):

@@ -103,12 +103,11 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         Whether :meth:`fit` continues training from the previous fit, including the Markov chains
         and the state of the optimizer.
     n_jobs : int, optional
-        Number of threads. The main work is matrix products, which the BLAS library parallelises
-        itself. Results do not depend on it.
+        Number of threads over blocks of Markov chains and of rows. Results do not depend on it.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
         Device of training, of sampling and of the estimate of log Z: the compiled functions of
-        numba, a GPU, or the default device of JAX. The learners "pcd", "cd", "tempered-transitions"
-        and "parallel-tempering" run on it. See the page "Training on a GPU" of the user guide.
+        numba, a GPU, or the default device of JAX. All learners by sampling except "ptt" run on it.
+        See the page "Training on a GPU" of the user guide.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training (initial weights, Markov chains and held-out rows) and of the
         estimate of log Z. An int makes fits reproducible.

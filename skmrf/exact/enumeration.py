@@ -10,12 +10,15 @@ import numpy as np
 
 from .._kernels.layers import softplus_sums_and_means
 from .._utils.interrupts import check_time
+from .._utils.log_weights import logsumexp
+from .._utils.namespaces import is_numpy, namespace
 from .._utils.phases import States
 
 BLOCK = 2**16  # floats in a table, so that it stays in the CPU cache
 MAX_TERMS = 2.0**37  # takes minutes
 QUICK_TERMS = 2.0**32  # takes seconds
 FLOAT_BYTES = 8
+MAX_DEVICE_ENTRIES = 2**27  # float32 numbers of a layer in all states of the other layer
 
 
 class RunningSum:
@@ -56,7 +59,7 @@ class RunningSum:
         return [s / self.total for s in self.sums]
 
 
-def binary_states(n_bits, first=0, last=None):
+def binary_states(n_bits, first=0, last=None, xp=np):
     """Return all states of ``n_bits`` bits as rows, or only the rows ``first`` to ``last - 1``.
 
     Parameters
@@ -67,13 +70,15 @@ def binary_states(n_bits, first=0, last=None):
         Index of the first row.
     last : int, optional
         Index after the last row; by default ``2**n_bits``.
+    xp : module, default=numpy
+        Module with the functions of the arrays: ``numpy`` or ``jax.numpy``.
 
     Returns
     -------
     ndarray of shape (last - first, n_bits)
         Zeros and ones as floats; the last bit changes fastest.
     """
-    codes = np.arange(first, 2**n_bits if last is None else last)
+    codes = xp.arange(first, 2**n_bits if last is None else last)
     return ((codes[:, None] >> np.arange(n_bits - 1, -1, -1)) & 1).astype(float)
 
 
@@ -158,6 +163,8 @@ class LayerSum:
 
     def expected(self, energy):
         """Return the expected sufficient statistics (a dict like ``theta``) and log Z."""
+        if not is_numpy(energy.weights):
+            return _expected_on_device(energy)
         found = self._sum(energy, moments=True)
         pairs, small, large = found.means()
         if self.n_hidden <= self.n_visible:
@@ -184,6 +191,26 @@ class LayerSum:
             if moments:
                 _add_block(running.sums, outer, states, weights, means)
         return running
+
+
+def _expected_on_device(energy):
+    """Return the moments and log Z of two layers for arrays of JAX, with all states at once."""
+    names = "weights", "visible_bias", "hidden_bias"  # JAX sorts the names of theta
+    W, c, b = (energy.theta[k] for k in names)
+    is_hidden_small = W.shape[1] <= W.shape[0]
+    if 2.0 ** min(W.shape) * max(W.shape) > MAX_DEVICE_ENTRIES:
+        raise ValueError(
+            f"The sum over 2^{min(W.shape)} states of a layer does not fit on a device of JAX. Use "
+            'another learner, such as "pcd", or device="cpu".'
+        )
+    arrays = (W.T, b, c) if is_hidden_small else (W, c, b)
+    turned = energy.with_theta(dict(zip(names, arrays, strict=True)))
+    states = binary_states(min(W.shape), xp=namespace(W))
+    log_weights = turned.log_marginal(states)
+    found = turned.moments(States(states, None, log_weights))
+    pairs, small, large = (found[k] for k in names)
+    moments = (pairs.T, large, small) if is_hidden_small else (pairs, small, large)
+    return dict(zip(names, moments, strict=True)), logsumexp(log_weights)
 
 
 def _iterate_states(n_bits):

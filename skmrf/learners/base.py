@@ -44,7 +44,11 @@ class Learner(BaseEstimator, ABC):
         Family of the learner. Learners of different families can have the same name.
     is_pure : bool
         Whether JAX can compile :meth:`step`, because it changes nothing and its operations do not
-        depend on values. The state of such a learner is a dataclass with the field ``generators``.
+        depend on values. The state of such a learner is a dataclass or None. Its field
+        ``generators``, if it has one, contains random generators.
+    needs_last_model : bool
+        Whether :meth:`step` needs the field ``energy`` of its state: the model of the previous
+        step. Only learners with ``is_pure`` use it.
     """
 
     requires = (DiscreteEnergy,)
@@ -53,6 +57,7 @@ class Learner(BaseEstimator, ABC):
     pace = 1.0
     family = ""
     is_pure = False
+    needs_last_model = False
 
     @abstractmethod
     def init(self, energy, batch, rng):
@@ -124,6 +129,23 @@ class Learner(BaseEstimator, ABC):
             a :class:`~skmrf.learners.Latest`. The fit warns if ``inference_converged``, the share
             of converged inference runs, is low in the last epoch.
         """
+
+    def n_messages(self, energy, n_rows):
+        """Return the number of messages between variables in a step, for the memory of a device.
+
+        Parameters
+        ----------
+        energy : Energy
+            Model.
+        n_rows : int
+            Number of rows of the step.
+
+        Returns
+        -------
+        int
+            Number of messages; 0 for learners without belief propagation.
+        """
+        return 0
 
     def objective(self, energy, batch, state):
         """Return the objective to maximise for a batch of rows, and its gradient.

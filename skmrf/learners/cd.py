@@ -74,13 +74,9 @@ class CD(MeanFieldPrediction):
         """Return both phases (data and model expectation) of the gradient, from Gibbs chains."""
         positive = state.data.batch_states(energy, batch)
         start = self._initial_states(energy, positive, rng)
-        n_blocks = -(-len(start) // BLOCK)
-        generators = state.generators
-        if isinstance(generators, list):
-            generators = generators[:n_blocks]
+        generators = first_generators(state.generators, len(start))
         X, _ = sweep(energy.at(batch), start, generators, n_sweeps=self.n_sweeps)
-        if isinstance(generators, list):
-            state.generators[:n_blocks] = generators
+        keep_generators(state, generators)
         return positive, States(X, None, batch.log_weights), state, {}
 
     def _initial_states(self, energy, positive, rng):
@@ -88,3 +84,14 @@ class CD(MeanFieldPrediction):
         if self.start == "data":
             return draw_states(rows, rng)
         return Product.uniform(energy.visible_states).sample(rows.shape[0], rng)
+
+
+def first_generators(generators, n_chains):
+    """Return the generators of the first chains; on a device of JAX, the chains themselves."""
+    return generators[: -(-n_chains // BLOCK)] if isinstance(generators, list) else generators
+
+
+def keep_generators(state, generators):
+    """Store the advanced generators of the first chains in a learner's state."""
+    if isinstance(generators, list):
+        state.generators[: len(generators)] = generators

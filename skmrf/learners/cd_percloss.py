@@ -5,11 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.codes import STATE
+from .._utils.namespaces import namespace
 from .._utils.parameters import check_number
 from .._utils.phases import States
 from ..samplers import spawn_generators, sweep
 from ..samplers.gibbs import BLOCK
 from ..variational.bipartite import unit_probabilities
+from .cd import first_generators, keep_generators
 from .conditional import MeanFieldPrediction, condition_on_batch
 
 
@@ -39,6 +41,8 @@ class CDPercLoss(MeanFieldPrediction):
     structured output prediction", UAI 2011.
     """
 
+    is_pure = True
+
     def __init__(self, n_sweeps=10):
         self.n_sweeps = n_sweeps
 
@@ -61,15 +65,14 @@ class CDPercLoss(MeanFieldPrediction):
         shape, dtype = positive.visible.shape, positive.visible.dtype
         drawn = rng.random(shape, dtype=dtype) < unit_probabilities(model.visible_bias)
         V, lowest, best = drawn.astype(STATE), np.full(shape[0], np.inf), None
-        n_blocks = -(-shape[0] // BLOCK)
-        generators = state.generators[:n_blocks]
+        generators, xp = first_generators(state.generators, shape[0]), namespace(V)
         for _ in range(self.n_sweeps):
             V, _ = sweep(model, V, generators)
             energies = model.free_energy(V)
             better = energies < lowest
-            best = V if best is None else np.where(better[:, None], V, best)
-            lowest = np.minimum(lowest, energies)
-        state.generators[:n_blocks] = generators
+            best = V if best is None else xp.where(better[:, None], V, best)
+            lowest = xp.minimum(lowest, energies)
+        keep_generators(state, generators)
         loss = model.free_energy(positive.visible) - lowest
-        info = {"perceptron_loss": float(np.maximum(loss, 0).mean())}
+        info = {"perceptron_loss": xp.maximum(loss, 0).mean()}
         return positive, States(best, model.hidden_means(best)), state, info

@@ -86,6 +86,16 @@ class LimitedInference(StatelessLearner):
         return {"max_iter": self.n_iter + self.growth * epoch, "tol": self.tol}
 
 
+class MessagePassing(StatelessLearner):
+    """Base class of learners by belief propagation between the two layers."""
+
+    is_pure = True
+
+    def n_messages(self, energy, n_rows):
+        """Return the number of messages from hidden to visible units in a step."""
+        return n_rows * energy.weights.size
+
+
 def condition_on_batch(energy, batch):
     """Return the data expectation (positive phase) of a batch, and the model given its inputs.
 
@@ -111,6 +121,6 @@ def condition_on_batch(energy, batch):
 def inference_info(beliefs):
     """Return diagnostics of inference: the share of converged rows, and the mean iterations."""
     return {
-        "inference_converged": float(beliefs.converged.mean()),
-        "inference_iterations": float(beliefs.n_iter.mean()),
+        "inference_converged": beliefs.converged.mean(),
+        "inference_iterations": beliefs.n_iter.mean(),
     }

@@ -5,10 +5,16 @@ import numpy as np
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import States, UnitMoments
 from ..variational.bipartite import mean_field, propagate, unit_probabilities
-from .conditional import LimitedInference, StatelessLearner, condition_on_batch, inference_info
+from .conditional import (
+    LimitedInference,
+    MessagePassing,
+    StatelessLearner,
+    condition_on_batch,
+    inference_info,
+)
 
 
-class MLEBP(LimitedInference):
+class MLEBP(LimitedInference, MessagePassing):
     r"""Likelihood gradient of conditional models by sum-product belief propagation.
 
     The negative phase of a row consists of the beliefs of its units and of pairs of units given its
@@ -62,6 +68,8 @@ class MLEMF(LimitedInference):
     AISTATS 2017, section 4.
     """
 
+    is_pure = True
+
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, by mean field."""
         positive, model = condition_on_batch(energy, batch)
@@ -95,6 +103,7 @@ class LR(StatelessLearner):
 
     deterministic = True
     has_hidden = False
+    is_pure = True
 
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, which are exact."""
@@ -120,7 +129,7 @@ class LR(StatelessLearner):
 
 def _phases(energy, batch):
     fields, hidden_fields = energy.fields(batch.X)
-    pairs = np.zeros_like(energy.weights)
+    pairs = 0 * energy.weights
     negative = UnitMoments(unit_probabilities(fields), hidden_fields, pairs)
     positive = States(batch.Y.astype(fields.dtype, copy=False), hidden_fields)
     return positive, negative, fields

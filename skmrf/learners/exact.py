@@ -7,7 +7,9 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
+from .._utils.namespaces import is_numpy
 from .._utils.phases import CliqueMoments, States, Theta
+from ..energies import LayeredEnergy
 from ..exact import elimination, expectations
 from .base import Learner, has_missing, unique_rows
 
@@ -91,7 +93,7 @@ class LatentPhase:
     def phase(self, energy, batch):
         """Return the data expectation and the mean unnormalised log-likelihood of a batch."""
         weights = normalized_weights(batch.log_weights, batch.X.shape[0])
-        value = float(weights @ energy.log_marginal(batch.X))
+        value = weights @ energy.log_marginal(batch.X)
         return States(batch.X, None, batch.log_weights), value
 
 
@@ -122,6 +124,7 @@ class Exact(Learner):
     """
 
     deterministic = True
+    is_pure = True
 
     def __init__(self, max_bytes=4 * 2**30):
         self.max_bytes = max_bytes
@@ -135,6 +138,12 @@ class Exact(Learner):
 
     def _phases(self, energy, batch, state):
         """Return both phases (data and model expectation) and the mean log-likelihood."""
+        arrays = energy.theta.values()
+        if not all(map(is_numpy, arrays)) and not isinstance(energy, LayeredEnergy):
+            raise ValueError(
+                'learner="exact" runs on a device of JAX only for an RBM. Use another learner, '
+                'such as "pcd", or device="cpu".'
+            )
         expected, log_z = state.model.expected(energy)
         positive, value = state.data.phase(energy, batch)
         expected = {k: v.astype(energy.theta[k].dtype, copy=False) for k, v in expected.items()}

@@ -2,15 +2,16 @@
 
 import numpy as np
 
+from .._utils.namespaces import namespace
 from .._utils.parameters import check_choice, check_number
 from .._utils.phases import States
 from ..variational.bipartite import coordinate_ascent, propagate
-from .conditional import StatelessLearner, condition_on_batch, inference_info
+from .conditional import MessagePassing, condition_on_batch, inference_info
 
 SCHEDULES = "sequential", "parallel"
 
 
-class MaxMargin(StatelessLearner):
+class MaxMargin(MessagePassing):
     """Base class of max-margin learners, whose Hamming loss has a weight for each output."""
 
     probabilistic = False
@@ -95,7 +96,7 @@ class MSSVM(MaxMargin):
         beliefs = self._maximise(energy, *fields)
         best = (beliefs.visible > 0).astype(V.dtype)
         hinge = self.loss(V, best) + model.free_energy(V) - model.free_energy(best)
-        info = inference_info(beliefs) | {"hinge": float(np.maximum(hinge, 0).mean())}
+        info = inference_info(beliefs) | {"hinge": namespace(hinge).maximum(hinge, 0).mean()}
         return positive, States(best, model.hidden_means(best)), state, info
 
     def _maximise(self, energy, visible_fields, hidden_fields):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_counts, check_number
 from ..samplers import sweep
-from ..samplers.smc import equal_log_weights, resample, run_smc_from_reference
+from ..samplers.smc import equal_log_weights, resample, run_if, run_smc_from_reference
 from .base import REFERENCES
 from .particles import ParticleLearner, Particles
 from .smc import weights_info
@@ -13,6 +13,9 @@ from .smc import weights_info
 
 class _ReweightingLearner(ParticleLearner):
     """Base class of learners that reweight particles drawn from an earlier model."""
+
+    is_pure = True
+    needs_last_model = True
 
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
@@ -34,12 +37,19 @@ class _ReweightingLearner(ParticleLearner):
         log_weights = state.log_weights + density(1.0) - density(0.0)
         return replace(state, energy=energy, log_weights=log_weights - logsumexp(log_weights))
 
-    def _resample_and_move(self, state, rng):
-        """Resample the particles by weight, and return them after Gibbs sweeps."""
-        n = len(state.X)
-        X = state.X[resample(state.log_weights, n, rng)]
-        X, _ = sweep(state.energy, X, state.generators, n_sweeps=self.n_sweeps)
-        return replace(state, X=X, log_weights=equal_log_weights(n))
+    def _resample_and_move_if(self, condition, state, rng):
+        """Resample the particles by weight and move them by Gibbs sweeps if a condition holds."""
+
+        def move(arrays, rng):
+            X, log_weights = arrays
+            is_host = isinstance(state.generators, list)
+            X = X[resample(log_weights, len(X), rng)]
+            generators = state.generators if is_host else rng
+            X, _ = sweep(state.energy, X, generators, n_sweeps=self.n_sweeps)
+            return X, equal_log_weights(len(X))
+
+        X, log_weights = run_if(condition, move, (state.X, state.log_weights), rng)
+        return replace(state, X=X, log_weights=log_weights)
 
 
 class MCMCMLE(_ReweightingLearner):
@@ -95,9 +105,9 @@ class MCMCMLE(_ReweightingLearner):
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)
         age = state.extra + 1
-        if age >= self.reset or info["ess"] < self.ess_threshold:
-            state, age = self._resample_and_move(state, rng), 0
-        state = replace(state, extra=age)
+        is_due = (age >= self.reset) | (info["ess"] < self.ess_threshold)
+        state = self._resample_and_move_if(is_due, state, rng)
+        state = replace(state, extra=age * (1 - is_due))
         return positive, state.phase, state, info
 
 
@@ -138,6 +148,5 @@ class ParticleFilteredMCMCMLE(_ReweightingLearner):
         positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)
-        if info["ess"] < self.ess_threshold:
-            state = self._resample_and_move(state, rng)
+        state = self._resample_and_move_if(info["ess"] < self.ess_threshold, state, rng)
         return positive, state.phase, state, info

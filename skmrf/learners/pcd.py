@@ -8,8 +8,7 @@ from .._utils.parameters import check_counts
 from ..energies import LayeredEnergy
 from ..energies.protocols import HiddenLayerEnergy
 from ..samplers import Product, spawn_generators, sweep
-from ..samplers.gibbs import blocks_of
-from ..samplers.layers import sweep_from_hidden
+from ..samplers.gibbs import move_from_hidden
 from .particles import ParticleLearner, Particles
 
 MIN_CHAINS, MAX_CHAINS = 64, 512
@@ -81,7 +80,6 @@ class PCD(ParticleLearner):
 
     def _alternate(self, energy, state):
         """Return the chains after layer-wise Gibbs sweeps, with the means of their hidden units."""
-        blocks = blocks_of(len(state.X))
         n_sweeps = self.n_sweeps or LAYERED_SWEEPS
-        X, means, H = sweep_from_hidden(energy, state.extra, state.generators, blocks, n_sweeps)
+        X, means, H = move_from_hidden(energy, state.extra, state.generators, n_sweeps)
         return replace(state, X=X, hidden=means, extra=H)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from .._utils.log_weights import logsumexp
+from .._utils.namespaces import namespace
 from .._utils.parameters import check_choice, check_counts, check_number
 from ..samplers import Tempering, spawn_generators
 from ..samplers.smc import Interpolation, resample, run_smc, run_smc_from_reference
@@ -72,6 +73,9 @@ class PSMC(ParticleLearner):
     H. Xiong, S. Szedmak, J. Piater, "Towards maximum likelihood: learning undirected graphical
     models using persistent sequential Monte Carlo", ACML (2014), Algorithms 3 and 4.
     """
+
+    is_pure = True
+    needs_last_model = True
 
     def __init__(
         self,
@@ -170,14 +174,16 @@ class PSMC(ParticleLearner):
 def _move_tempered(learner, energy, state, rng):
     old, fresh = learner.old_and_fresh(state, rng)
     path = Tempering(state.reference, energy)
-    X = np.concatenate([old, fresh])
+    xp = namespace(old)
+    X = xp.concat([old, fresh])
     particles = learner._move_along(path, X, state.generators, rng)
     # Only descendants of fresh particles were drawn from the reference, so only they estimate Z.
     is_fresh = particles.ancestors >= len(old)
-    share = logsumexp(particles.log_weights[is_fresh])
+    share = logsumexp(xp.where(is_fresh, particles.log_weights, -np.inf))
     particles.log_ratio += share - np.log(len(fresh) / len(particles.X))
-    n_fresh = np.count_nonzero(is_fresh)
-    particles.variance += (1.0 / n_fresh - 1.0 / len(particles.X)) if n_fresh else np.inf
+    n_fresh = is_fresh.sum()
+    spread = 1.0 / xp.maximum(n_fresh, 1) - 1.0 / len(particles.X)
+    particles.variance += xp.where(n_fresh > 0, spread, np.inf)
     return _update_state(energy, state, particles)
 
 
@@ -188,13 +194,13 @@ def _move_split(learner, energy, state, rng):
     generators = spawn_generators(rng, len(old))
     kept = learner._move_along(Interpolation(state.energy, energy), old, generators, rng)
     n = len(old) + len(fresh)
+    xp, parts = namespace(old), (kept, new)
+    shares = zip(parts, (len(old), len(fresh)), strict=True)
     pooled = replace(
         new,
-        X=np.concatenate([kept.X, new.X]),
-        log_weights=np.concatenate(
-            [kept.log_weights + np.log(len(old) / n), new.log_weights + np.log(len(fresh) / n)]
-        ),
-        least_ess=min(new.least_ess, kept.least_ess),
+        X=xp.concat([p.X for p in parts]),
+        log_weights=xp.concat([p.log_weights + np.log(size / n) for p, size in shares]),
+        least_ess=xp.minimum(new.least_ess, kept.least_ess),
     )
     state, info = _update_state(energy, state, pooled)
     info["n_temperatures"] += kept.n_temperatures

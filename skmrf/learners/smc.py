@@ -5,7 +5,7 @@ from dataclasses import replace
 from .._utils.log_weights import effective_sample_size
 from .._utils.parameters import check_choice, check_counts, check_number
 from .._utils.results import Latest
-from .._utils.rows import find_unique_rows
+from .._utils.rows import count_unique_rows
 from ..samplers.smc import run_smc_from_reference
 from .base import REFERENCES
 from .particles import ParticleLearner, Particles
@@ -18,9 +18,9 @@ def smc_info(particles):
     return {
         "n_temperatures": particles.n_temperatures,
         "least_ess": particles.least_ess,
-        "distinct": len(find_unique_rows(particles.X)[0]) / len(particles.X),
-        "log_partition": Latest(particles.log_ratio),
-        "log_partition_error": Latest(particles.variance**0.5),
+        "distinct": count_unique_rows(particles.X) / len(particles.X),
+        "log_partition": Latest.of(particles.log_ratio),
+        "log_partition_error": Latest.of(particles.variance**0.5),
     }
 
 
@@ -54,6 +54,8 @@ class SMC(ParticleLearner):
     H. Xiong, S. Szedmak, J. Piater, "Towards maximum likelihood: learning undirected graphical
     models using persistent sequential Monte Carlo", ACML (2014), section 4.
     """
+
+    is_pure = True
 
     def __init__(self, n_particles=None, ess_threshold=0.9, n_sweeps=1, reference=None):
         self.n_particles = n_particles

@@ -8,7 +8,7 @@ from .._kernels._jit import read_only
 from .._kernels.gibbs import binary_field, sweep_binary, sweep_tables
 from .._utils.codes import STATE
 from .._utils.interrupts import InterruptLater
-from .._utils.namespaces import is_numpy
+from .._utils.namespaces import is_numpy, namespace
 from .._utils.parallel import run_blocks
 from .._utils.rows import dense_rows
 from ..energies.conditionals import (
@@ -16,10 +16,11 @@ from ..energies.conditionals import (
     BipartiteConditionals,
     CoupledLayerConditionals,
 )
-from .layers import sweep_coupled_layers, sweep_layers, sweep_on_device
+from .layers import sweep_coupled_layers, sweep_from_hidden, sweep_layers, sweep_on_device
 
 BLOCK = 64
-BLOCKS_AT_ONCE = 8  # blocks of chains in one matrix product
+UPDATES_A_UNIT = 50_000  # draws of a part of the chains that is worth a thread, about a ms
+MAX_BLOCKS_A_UNIT = 8
 CHUNK = 4096  # rows counted at once
 UPDATES_A_CALL = 4_000_000
 UPDATES_TO_SEND = 20_000_000  # takes about a second
@@ -38,6 +39,14 @@ class Product(NamedTuple):
 
     log_p: np.ndarray
     start: np.ndarray
+
+    @property
+    def is_binary(self):
+        """Whether each variable has two states. It is True for arrays of JAX."""
+        if not is_numpy(self.start):
+            return True
+        first = np.arange(0, len(self.log_p), 2)
+        return len(self.log_p) == 2 * len(first) and np.array_equal(self.start, first)
 
     @classmethod
     def uniform(cls, n_states):
@@ -101,7 +110,7 @@ class Product(NamedTuple):
         ndarray of shape (n_rows,)
             Log-probabilities.
         """
-        if len(self.log_p) == 2 * len(self.start):  # of two states each
+        if self.is_binary:
             low, high = self.log_p[0::2], self.log_p[1::2]
             return X @ (high - low) + low.sum()
         return self.log_p[X + self.start].sum(axis=1)
@@ -121,10 +130,10 @@ class Product(NamedTuple):
         ndarray of shape (n_rows, n_variables)
             State codes.
         """
+        if self.is_binary:
+            p = namespace(self.log_p).exp(self.log_p[1::2])
+            return (rng.random((n_rows, len(p))) < p).astype(STATE)
         n_states = np.diff(np.append(self.start, len(self.log_p)))
-        if (n_states == 2).all():
-            X = rng.random((n_rows, len(n_states))) < np.exp(self.log_p[self.start + 1])
-            return X.astype(STATE)
         X = np.empty((n_rows, len(n_states)), dtype=STATE)
         for i, q in enumerate(n_states):
             p = np.exp(self.log_p[self.start[i] : self.start[i] + q])
@@ -137,8 +146,8 @@ def spawn_generators(rng, n_chains, device=None):
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-        Generator from which the seeds are drawn.
+    rng : numpy.random.Generator, or DeviceChains
+        Generator from which the seeds are drawn; chains of a device are returned as they are.
     n_chains : int
         Number of chains.
     device : Device, optional
@@ -152,6 +161,8 @@ def spawn_generators(rng, n_chains, device=None):
     """
     if device is not None:
         return device.chains(rng)
+    if not isinstance(rng, np.random.Generator):
+        return rng
     n_blocks = -(-n_chains // BLOCK)
     seeds = np.random.SeedSequence(rng.integers(0, 2**63, size=2).tolist())
     return [np.random.default_rng(s) for s in seeds.spawn(n_blocks)]
@@ -214,8 +225,7 @@ def sweep(
         Visit the variables from the last to the first. This is the reversal of the forward sweep.
     n_jobs : int, optional
         Number of blocks of chains that run in parallel. They run in threads, or in the workers of
-        an active joblib context if one takes about a second. Results do not depend on it. It has no
-        effect on bipartite models, whose layers are updated by matrix products of all chains.
+        an active joblib context if one takes about a second. Results do not depend on it.
 
     Returns
     -------
@@ -237,33 +247,84 @@ def sweep(
         return sweep_on_device(
             conditionals, reference, betas, X, clamped, generators, reverse=reverse
         )
-    blocks = blocks_of(len(X))
-    if isinstance(conditionals, BipartiteConditionals):
-        X = sweep_layers(
-            conditionals, reference, betas, X, clamped, log_weights, generators, blocks
-        )
-        return X, log_weights
     clamped = read_only(np.ascontiguousarray(clamped))
     order = np.flatnonzero(np.asarray(energy.visible_states) > 1)
     order = order[::-1].copy() if reverse else order
-    run, n_blocks = _block_function(conditionals)
+    run, n_blocks = _block_function(conditionals), 1
+    if run in (_layer_blocks, _coupled_blocks):
+        n_blocks = blocks_per_unit(energy, len(betas) - 1)
     tasks = []
-    for first in range(0, len(blocks), n_blocks):
-        chains = slice(first * BLOCK, (first + n_blocks) * BLOCK)
+    for chains, rngs in split_chains(len(X), generators, n_blocks):
         arrays = X[chains], clamped[chains], log_weights[chains]
-        rngs = generators[first : first + n_blocks]
-        tasks.append((conditionals, reference, betas, order, *arrays, rngs))
+        given = _conditionals_of(conditionals, chains)
+        tasks.append((given, reference, betas, order, *arrays, rngs))
     long = n_blocks * BLOCK * (len(betas) - 1) * energy.sweep_work > UPDATES_TO_SEND
     done = list(run_blocks(run, tasks, n_jobs, long=long))
     generators[:] = [rng for _, _, rngs in done for rng in rngs]
     return np.concatenate([x for x, _, _ in done]), np.concatenate([w for _, w, _ in done])
 
 
+def blocks_per_unit(energy, n_sweeps):
+    """Return the number of blocks of chains that are moved together, by matrix products.
+
+    They take about a millisecond if the model is small. The number does not depend on the number of
+    threads, so that results do not.
+
+    Parameters
+    ----------
+    energy : Energy
+        Model.
+    n_sweeps : int
+        Number of sweeps.
+
+    Returns
+    -------
+    int
+        Number of blocks, from 1 to 8.
+    """
+    n_blocks = UPDATES_A_UNIT / max(BLOCK * n_sweeps * energy.sweep_work, 1.0)
+    return int(np.clip(np.ceil(n_blocks), 1, MAX_BLOCKS_A_UNIT))
+
+
+def split_chains(n_chains, generators, n_blocks):
+    """Return the chains and the generators of each unit of parallel work.
+
+    Parameters
+    ----------
+    n_chains : int
+        Number of chains.
+    generators : list of numpy.random.Generator
+        One generator per block of chains.
+    n_blocks : int
+        Number of blocks of a unit.
+
+    Returns
+    -------
+    list of (slice, list of numpy.random.Generator)
+        Chains and generators of each unit.
+    """
+    firsts = range(0, -(-n_chains // BLOCK), n_blocks)
+    return [
+        (slice(k * BLOCK, (k + n_blocks) * BLOCK), generators[k : k + n_blocks]) for k in firsts
+    ]
+
+
+def _conditionals_of(conditionals, chains):
+    """Return the conditionals of a part of the chains, whose biases may differ."""
+    if not isinstance(conditionals, BipartiteConditionals):
+        return conditionals
+    weights, *biases = conditionals
+    biases = (b if len(b) == 1 else b[chains] for b in biases)
+    return BipartiteConditionals(weights, *biases)
+
+
 def _block_function(conditionals):
-    """Return the function that sweeps a part of the chains, and the number of blocks of a part."""
+    """Return the function that sweeps a part of the chains."""
+    if isinstance(conditionals, BipartiteConditionals):
+        return _layer_blocks
     if isinstance(conditionals, CoupledLayerConditionals):
-        return _coupled_blocks, BLOCKS_AT_ONCE
-    return (_binary_block if isinstance(conditionals, BinaryConditionals) else _table_block), 1
+        return _coupled_blocks
+    return _binary_block if isinstance(conditionals, BinaryConditionals) else _table_block
 
 
 def _split_path(betas, updates_a_sweep):
@@ -307,6 +368,44 @@ def _binary_block(conditionals, reference, betas, order, X, clamped, log_weights
         with InterruptLater():
             sweep_binary(conditionals, *state, piece, order, X, field, clamped, log_weights, rng)
     return X, log_weights, rngs
+
+
+def _layer_blocks(conditionals, reference, betas, _order, X, clamped, log_weights, rngs):
+    log_weights, blocks = _writeable(log_weights), blocks_of(len(X))
+    X = sweep_layers(conditionals, reference, betas, X, clamped, log_weights, rngs, blocks)
+    return X, log_weights, rngs
+
+
+def move_from_hidden(energy, H, generators, n_sweeps):
+    """Run Gibbs sweeps of a bipartite model, starting from states of the hidden units.
+
+    Parts of the chains run in parallel threads. Results do not depend on the number of threads.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy
+        Model. Its biases are the same for all chains, or have one row for each chain.
+    H : ndarray of shape (n_chains, n_hidden), dtype of the weights
+        Hidden states at which the chains start.
+    generators : list of numpy.random.Generator, or DeviceChains
+        One generator per block of chains, or chains on a device of JAX.
+    n_sweeps : int
+        Number of sweeps.
+
+    Returns
+    -------
+    V, means, H : arrays
+        The results of :func:`~skmrf.samplers.layers.sweep_from_hidden`.
+    """
+    if not isinstance(generators, list):
+        return generators.alternate(energy.conditionals(), H, n_sweeps)
+    conditionals, tasks = energy.conditionals(), []
+    for chains, rngs in split_chains(len(H), generators, blocks_per_unit(energy, n_sweeps)):
+        part = H[chains]
+        given = _conditionals_of(conditionals, chains)
+        tasks.append((given, part, rngs, blocks_of(len(part)), n_sweeps))
+    parts = list(run_blocks(sweep_from_hidden, tasks, None))
+    return parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _coupled_blocks(conditionals, reference, betas, order, X, clamped, log_weights, rngs):

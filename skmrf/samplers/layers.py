@@ -189,19 +189,19 @@ def sweep_coupled_layers(
     return V.astype(STATE)
 
 
-def sweep_from_hidden(energy, H, generators, blocks, n_sweeps):
+def sweep_from_hidden(conditionals, H, generators, blocks, n_sweeps):
     """Run Gibbs sweeps of a bipartite model, starting from states of the hidden units.
 
     A sweep samples visible given hidden units, then hidden given visible units.
 
     Parameters
     ----------
-    energy : BipartiteEnergy
-        Model.
+    conditionals : BipartiteConditionals
+        Weights and biases of the model.
     H : ndarray of shape (n_chains, n_hidden), dtype of the weights
         Hidden states at which the chains start.
-    generators : list of numpy.random.Generator, or DeviceChains
-        One generator per block of chains, or chains on a device of JAX.
+    generators : list of numpy.random.Generator
+        One generator per block of chains.
     blocks : list of slice
         Chains of each generator.
     n_sweeps : int
@@ -216,9 +216,7 @@ def sweep_from_hidden(energy, H, generators, blocks, n_sweeps):
     H : ndarray of shape (n_chains, n_hidden)
         Hidden states, sampled with these means.
     """
-    if not isinstance(generators, list):
-        return generators.alternate(energy.conditionals(), H, n_sweeps)
-    weights, *biases = energy.conditionals()
+    weights, *biases = conditionals
     visible_bias, hidden_bias = (bias_rows(b, len(H)) for b in biases)
     n_visible, n_hidden = weights.shape
     hidden_noise = _UniformNoise(generators, blocks, n_hidden, weights.dtype)
@@ -292,7 +290,7 @@ def _reference_odds(reference):
     A variable with one state is always 0.
     """
     log_p, start = reference.log_p, reference.start
-    if len(log_p) == 2 * len(start):  # of two states each; also arrays of JAX
+    if reference.is_binary:
         return log_p[1::2] - log_p[0::2], -log_p[0::2].sum(), np.arange(len(start))
     has_two = np.diff(np.append(start, len(log_p))) > 1
     odds = np.where(has_two, log_p[start + has_two] - log_p[start], 0.0)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._utils.log_weights import effective_sample_size, logsumexp, normalized_weights
-from .._utils.namespaces import is_numpy
+from .._utils.namespaces import extract, insert, is_numpy, namespace
 from ..energies import Energy
 from .gibbs import Product, spawn_generators, sweep
 
@@ -21,6 +21,7 @@ CLOSE = 0.2
 CLOSEST = 0.02
 NARROW = 0.95
 MAX_TRIALS = 40
+SHORTEST, N_LENGTHS = 2.0**-13, 14  # step on a device, and lengths that are tried at once
 LOST_STEP = 0.05  # if all particles have probability zero, sweeps may reach possible states
 
 
@@ -82,7 +83,7 @@ class Tempering(NamedTuple):
         ndarray of shape (n_chains, n_visible)
             State codes after the sweeps.
         """
-        betas = np.full(n_sweeps + 1, beta)
+        betas = namespace(beta).full(n_sweeps + 1, beta)
         return sweep(self.energy, X, generators, betas=betas, reference=self.reference)[0]
 
 
@@ -159,7 +160,10 @@ class SMCResult:
         Estimated variance of ``log_ratio``, from the weights of every step. It ignores modes that
         no particle has found.
     betas : tuple of float
-        Inverse temperatures at the ends of the steps, from 0 to 1.
+        Inverse temperatures at the ends of the steps, from 0 to 1; on a device of JAX only the
+        last one.
+    n_temperatures : int
+        Number of steps along the path.
     least_ess : float
         Smallest effective sample size after a step, as a fraction of the number of particles.
     """
@@ -170,12 +174,8 @@ class SMCResult:
     log_ratio: float = 0.0
     variance: float = 0.0
     betas: tuple = (0.0,)
+    n_temperatures: int = 0
     least_ess: float = 1.0
-
-    @property
-    def n_temperatures(self):
-        """Return the number of steps (temperatures) of the run along its path."""
-        return len(self.betas) - 1
 
 
 def resample(log_weights, n, rng):
@@ -196,10 +196,40 @@ def resample(log_weights, n, rng):
         Indices in increasing order.
     """
     weights = normalized_weights(log_weights, len(log_weights))
+    if not is_numpy(weights):
+        xp = namespace(weights)
+        chosen = xp.searchsorted(
+            xp.cumsum(weights), (rng.random() + xp.arange(n)) / n, side="right"
+        )
+        return xp.minimum(chosen, len(weights) - 1)
     if not weights.any():  # all particles have probability zero
         weights = np.full(len(log_weights), 1.0 / len(log_weights))
     chosen = np.searchsorted(np.cumsum(weights), (rng.random() + np.arange(n)) / n, side="right")
     return np.minimum(chosen, np.flatnonzero(weights)[-1])  # rounding: the sum can be below 1
+
+
+def run_if(condition, move, arrays, rng):
+    """Return ``move(arrays, rng)`` if a condition holds, else the same tuple of arrays.
+
+    Parameters
+    ----------
+    condition : bool, or array of JAX
+        Condition.
+    move : callable
+        Function of the arrays and a source of randomness that returns arrays of the same shapes.
+    arrays : tuple of arrays
+        Arrays.
+    rng : numpy.random.Generator, or DeviceChains
+        Source of randomness.
+
+    Returns
+    -------
+    tuple of arrays
+        New arrays, or the given ones.
+    """
+    if isinstance(rng, np.random.Generator):
+        return move(arrays, rng) if condition else arrays
+    return rng.run_if(condition, move, arrays)
 
 
 def equal_log_weights(n):
@@ -231,9 +261,10 @@ def run_smc(path, X, generators, rng, *, ess_threshold=0.9, n_sweeps=1, log_weig
         Path of distributions.
     X : ndarray of shape (n_particles, n_visible)
         State codes of the particles at the beginning of the path.
-    generators : list of numpy.random.Generator
-        One generator per block of particles, from :func:`skmrf.samplers.spawn_generators`.
-    rng : numpy.random.Generator
+    generators : list of numpy.random.Generator, or DeviceChains
+        One generator per block of particles, from :func:`skmrf.samplers.spawn_generators`. On a
+        device of JAX, where all particles are drawn together, ``rng`` is used instead.
+    rng : numpy.random.Generator, or DeviceChains
         Source of randomness of the resampling.
     ess_threshold : float, default=0.9
         Smallest effective sample size after a step, as a fraction of the number of particles.
@@ -252,6 +283,8 @@ def run_smc(path, X, generators, rng, *, ess_threshold=0.9, n_sweeps=1, log_weig
         equal_log_weights(n) if log_weights is None else log_weights - logsumexp(log_weights)
     )
     particles = SMCResult(X, log_weights, np.arange(n))
+    if not is_numpy(X):
+        return _run_on_device(path, particles, rng, ess_threshold, n_sweeps)
     beta, step = 0.0, 1.0
     while beta < 1.0:
         if effective_sample_size(particles.log_weights) < ess_threshold * n:
@@ -261,12 +294,66 @@ def run_smc(path, X, generators, rng, *, ess_threshold=0.9, n_sweeps=1, log_weig
             density, beta, particles.log_weights, ess_threshold, step
         )
         beta, step = reached, max(reached - beta, SMALLEST_STEP)
-        particles = replace(particles, betas=(*particles.betas, beta))
+        betas, count = (*particles.betas, beta), particles.n_temperatures + 1
+        particles = replace(particles, betas=betas, n_temperatures=count)
         particles = _reweight_particles(particles, new_log_weights)
         if beta < 1.0:
             particles = _resample_particles(particles, rng)
         particles = replace(particles, X=path.move(particles.X, beta, generators, n_sweeps))
     return particles
+
+
+def _run_on_device(path, form, chains, ess_threshold, n_sweeps):
+    """Return the result of :func:`run_smc` in a compiled function of JAX."""
+    n = len(form.X)
+
+    def advance(arrays, chains):
+        particles = insert(form, arrays)
+        few = effective_sample_size(particles.log_weights) < ess_threshold * n
+        particles = _resample_if(few, particles, chains)
+        density = path.log_density(particles.X)
+        beta, log_weights = _longest_step_on_device(
+            density, particles.betas[0], particles.log_weights, ess_threshold
+        )
+        particles = _resample_if(beta < 1.0, _reweight_particles(particles, log_weights), chains)
+        X = path.move(particles.X, beta, chains, n_sweeps)
+        count = particles.n_temperatures + 1
+        return extract(replace(particles, X=X, betas=(beta,), n_temperatures=count))
+
+    arrays = chains.run_while(lambda a: a["betas"][0] < 1.0, advance, extract(form))
+    return insert(form, arrays)
+
+
+def _resample_if(condition, particles, chains):
+    """Return particles that are resampled by weight if a condition of JAX holds."""
+    xp, n = namespace(particles.X), len(particles.X)
+    chosen = xp.where(condition, resample(particles.log_weights, n, chains), xp.arange(n))
+    log_weights = xp.where(condition, equal_log_weights(n), particles.log_weights)
+    X, ancestors = particles.X[chosen], particles.ancestors[chosen]
+    return replace(particles, X=X, log_weights=log_weights, ancestors=ancestors)
+
+
+def _longest_step_on_device(density, beta, log_weights, ess_threshold):
+    """Return the end of the longest step with enough effective samples, and its log weights.
+
+    Lengths of the rest of the path, divided by powers of 2, are tried together, and then lengths
+    between the longest of these and its double. The smallest length is taken in any case.
+    """
+    xp, n = namespace(log_weights), len(log_weights)
+    here, rest = density(beta), 1.0 - beta
+
+    def longest(steps):
+        """Return the last of increasing lengths whose effective sample size is large enough."""
+        shares = xp.vectorize(lambda s: effective_sample_size(reweight(s)) / n)(steps)
+        return xp.where(shares >= ess_threshold, steps, steps[0]).max()
+
+    def reweight(step):
+        return log_weights + density(beta + step) - here
+
+    lengths = xp.exp2(xp.arange(-N_LENGTHS + 1.0, 1.0))
+    short = longest(xp.minimum(xp.maximum(rest * lengths, SHORTEST), rest))
+    step = longest(xp.minimum(short * xp.linspace(1.0, 2.0, N_LENGTHS + 2)[:-1], rest))
+    return xp.where(step >= rest, 1.0, beta + step), reweight(step)
 
 
 def run_smc_from_reference(reference, energy, n, rng, *, ess_threshold=0.9, n_sweeps=1):
@@ -316,7 +403,7 @@ def _resample_particles(particles, rng):
 def _reweight_particles(particles, log_weights):
     """Normalise the particle weights, and add the log of their sum to the estimate of log Z."""
     total, n = logsumexp(log_weights), len(log_weights)
-    if total == -np.inf:
+    if is_numpy(log_weights) and total == -np.inf:
         return replace(
             particles,
             log_weights=equal_log_weights(n),
@@ -330,7 +417,7 @@ def _reweight_particles(particles, log_weights):
         log_weights=log_weights - total,
         log_ratio=particles.log_ratio + total,
         variance=particles.variance + (1.0 / share - 1.0) / n,
-        least_ess=min(particles.least_ess, share),
+        least_ess=namespace(share).minimum(particles.least_ess, share),
     )
 
 

@@ -1,6 +1,6 @@
 """Stochastic training on a device of JAX: the updates of an epoch are one compiled function."""
 
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 
@@ -9,12 +9,13 @@ from .._utils.namespaces import describe, extract, insert, restrict, total_size
 from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows
 from ..learners.base import has_missing
-from ..learners.registry import LEARNERS
+from ..learners.registry import accepted
 from .settings import NoRestriction
 
 MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
+N_MESSAGES = 3  # arrays of the messages of belief propagation
 
 
 class DeviceUpdates:
@@ -40,30 +41,38 @@ class DeviceUpdates:
     """
 
     def __init__(self, learner, data, settings, state):
-        _check_pure(learner, data, settings)
+        _check_pure(learner, data, settings, type(state.energy))
         self.settings, self.device, self.state = settings, settings.device, state
-        self.arrays = _arrays_of(state, settings.rate)
-        self.codes, self.step, self.is_done = data.X, state.step, False
-        n_rows, n_columns = data.X.shape
-        row_bytes = n_columns * (4 if data.X.dtype.kind == "f" else 1)
+        self.form = LearnerArrays(learner, state.learner)
+        self.arrays = _arrays_of(state, settings.rate, self.form)
+        self.data = {k: v for k, v in (("X", data.X), ("Y", data.Y)) if v is not None}
+        self.epoch_number, self.step, self.is_done = state.epoch, state.step, False
+        n_rows = data.X.shape[0]
+        n_numbers = sum(v.shape[1] for v in self.data.values())
+        row_bytes = sum(v.shape[1] * _entry_bytes(v) for v in self.data.values())
         self.block_size = max(1, BLOCK_BYTES // (settings.batch_size * row_bytes))
         is_resident = self.device.keeps(n_rows * row_bytes)
-        self.n_bytes = self._needed_bytes(n_columns, n_rows * row_bytes * is_resident)
+        self.n_bytes = self._needed_bytes(learner, n_numbers) + n_rows * row_bytes * is_resident
         self.device.check_memory("Training", self.n_bytes)
         with self.device.memory_errors("Training", self.n_bytes):
             self.carry = self.device.put(self.arrays)
-            self.rows = self._put_rows(data.X) if is_resident else None
+            self.rows = self._put_rows() if is_resident else None
         self.constants = self.device.put(extract(_parts_of(settings)))
-        self.run = self.device.compile_updates(*pure_update(learner, settings, state))
+        self.run = self.device.compile_updates(*pure_update(learner, settings, state, self.form))
 
-    def _needed_bytes(self, n_columns, resident_bytes):
-        n_parameters = sum(v.size for v in self.state.energy.theta.values())
-        n_states = total_size(self.arrays["learner"]) + self.settings.batch_size * n_columns
-        return 4.0 * (N_ARRAYS * n_parameters + 4 * n_states) + resident_bytes
+    def _needed_bytes(self, learner, n_numbers):
+        energy, batch_size = self.state.energy, self.settings.batch_size
+        n_parameters = sum(v.size for v in energy.theta.values())
+        n_states = total_size(self.arrays["learner"]) + batch_size * n_numbers
+        n_messages = learner.n_messages(energy, batch_size)
+        return 4.0 * (N_ARRAYS * n_parameters + 4 * n_states + N_MESSAGES * n_messages)
 
-    def _put_rows(self, X):
-        X = dense_rows(X)
-        return self.device.put(X if X.dtype.kind == "f" else X.astype(np.uint8))
+    def _put_rows(self, rows=slice(None)):
+        parts = {k: dense_rows(v[rows]) for k, v in self.data.items()}
+        is_float = {k: v.dtype.kind == "f" for k, v in parts.items()}
+        return self.device.put(
+            {k: v if is_float[k] else v.astype(np.uint8) for k, v in parts.items()}
+        )
 
     def epoch(self, order, rng):
         """Update the parameters once per minibatch.
@@ -88,34 +97,75 @@ class DeviceUpdates:
         for part in np.array_split(batches, n_calls):
             with InterruptLater(), self.device.memory_errors("Training", self.n_bytes):
                 outputs.append(self._call(part, rng))
-        info = {k: sum(o[k] for o in outputs) / n_batches for k in outputs[0]}
-        self.is_done = info.pop("is_done") > 0
+        sums, latest = zip(*outputs, strict=True)
+        info = {k: sum(o[k] for o in sums) / n_batches for k in sums[0]} | latest[-1]
+        self.is_done, self.epoch_number = info.pop("is_done") > 0, self.epoch_number + 1
         return info
 
     def _call(self, batches, rng):
         data = self.rows
         if data is None:
-            data = self._put_rows(self.codes[batches.ravel()])
+            data = self._put_rows(batches.ravel())
             batches = np.arange(batches.size, dtype=np.int32).reshape(batches.shape)
         words = self.device.words(rng)
-        self.carry, sums = self.run(self.carry, self.constants, words, data, batches)
+        constants = self.constants | {"epoch": np.int32(self.epoch_number)}
+        self.carry, *diagnostics = self.run(self.carry, constants, words, data, batches)
         self.step += len(batches)
-        return sums
+        return diagnostics
 
     def collect(self):
         """Return the changed fields of the training state, as arrays of the host."""
         arrays = self.device.get(self.carry, self.arrays)
         energy, before = self.state.energy.with_theta(arrays["theta"]), self.state.learner
-        learner = insert(_without_model(before), arrays["learner"])
+        generators = getattr(before, "generators", None)
         return {
             "energy": energy,
-            "learner": _with_model(learner, energy, before.generators),
+            "learner": self.form.insert(arrays["learner"], energy, generators),
             "step": self.step,
             **{k: arrays[k] for k in ("averaged", "n_averaged", "optimizer", "rate")},
         }
 
 
-def pure_update(learner, settings, state):
+class LearnerArrays:
+    """Conversion of a learner's state to nested dicts of arrays, and back.
+
+    The random generators are not converted, and the model only if the learner needs the last one.
+
+    Parameters
+    ----------
+    learner : Learner
+        Learner whose ``is_pure`` is True.
+    state : object
+        A state of the learner.
+    """
+
+    def __init__(self, learner, state):
+        self.has_model = learner.needs_last_model
+        self.template = _replace_fields(state, energy=None, generators=None)
+
+    def extract(self, state):
+        """Return the arrays of a state."""
+        arrays = extract(_replace_fields(state, energy=None, generators=None))
+        return arrays | {"energy": state.energy.theta} if self.has_model else arrays
+
+    def insert(self, arrays, energy, generators):
+        """Return a state with the given arrays and generators.
+
+        Its model is ``energy``, with the parameters in the arrays if there are any.
+        """
+        energy = energy.with_theta(arrays["energy"]) if self.has_model else energy
+        state = insert(self.template, arrays)
+        return _replace_fields(state, energy=energy, generators=generators)
+
+
+def _replace_fields(state, **changes):
+    """Return a state with other values of those fields that it has."""
+    names = {field.name for field in fields(state)} if is_dataclass(state) else ()
+    changes = {k: v for k, v in changes.items() if k in names}
+    return replace(state, **changes) if changes else state
+
+
+def pure_update(learner, settings, state, form):
     """Return a parameter update as a function of arrays only.
 
     Parameters
@@ -126,6 +176,8 @@ def pure_update(learner, settings, state):
         Settings of the run.
     state : LoopState
         State with the fields that an update does not change.
+    form : LearnerArrays
+        Conversion of the learner's state.
 
     Returns
     -------
@@ -137,7 +189,6 @@ def pure_update(learner, settings, state):
         All on which the function depends. Functions with the same identity are the same.
     """
     parts, energy_form = _parts_of(settings), state.energy
-    template = _without_model(state.learner)
     average, recency = settings.average, settings.recency
 
     def update(carry, constants, rows, chains):
@@ -145,14 +196,16 @@ def pure_update(learner, settings, state):
         rate, penalty, optimizer = given["rate"], given["penalty"], given["optimizer"]
         theta = carry["theta"]
         energy = energy_form.with_theta(theta)
-        before = _with_model(insert(template, carry["learner"]), energy, chains)
-        positive, negative, after, info = learner.step(energy, Batch(rows), before, chains)
-        gradient = energy.gradient(positive, negative)
+        before = form.insert(carry["learner"], energy, chains)
+        batch = Batch(**rows, epoch=constants["epoch"])
+        positive, negative, after, info = learner.step(energy, batch, before, chains)
+        gradient = energy.gradient(positive, negative, batch)
         decay = penalty.gradient(theta)
         if decay is not None:
             gradient = {k: g - decay[k] for k, g in gradient.items()}
         step_size = rate.value(carry["rate"])
-        mean_square = sum((g * g).mean() for g in gradient.values()) / len(gradient)
+        squares = [(g * g).mean() for g in gradient.values() if g.size]
+        mean_square = sum(squares) / len(squares)
         info = info | {"gradient_rms": mean_square**0.5, "learning_rate": step_size}
         moved, sizes, momentum = optimizer.pure_step(
             theta, dict(gradient), step_size, carry["optimizer"]
@@ -169,7 +222,7 @@ def pure_update(learner, settings, state):
             averaged = {k: v + share * (moved[k] - v) for k, v in averaged.items()}
         return {
             "theta": moved,
-            "learner": restrict(extract(_without_model(after)), carry["learner"]),
+            "learner": restrict(form.extract(after), carry["learner"]),
             "optimizer": momentum,
             "rate": rate_state,
             "averaged": averaged,
@@ -177,9 +230,9 @@ def pure_update(learner, settings, state):
         }, info | {"is_done": is_done}
 
     shapes = tuple((k, v.shape) for k, v in energy_form.theta.items())
-    form = type(energy_form), vars(energy_form).get("states"), shapes
-    rule = type(learner), identity_of(learner), describe(template), average, recency
-    return update, (*rule, describe(parts), form)
+    model = type(energy_form), vars(energy_form).get("states"), shapes
+    rule = type(learner), identity_of(learner), describe(form.template), average, recency
+    return update, (*rule, describe(parts), model)
 
 
 def _parts_of(settings):
@@ -192,23 +245,16 @@ def _parts_of(settings):
     }
 
 
-def _without_model(learner_state):
-    """Return a learner's state without its model and its random generators."""
-    return _with_model(learner_state, None, None)
+def _entry_bytes(X):
+    """Return the bytes of an entry of rows on the device."""
+    return 4 if X.dtype.kind == "f" else 1
 
 
-def _with_model(learner_state, energy, generators):
-    """Return a learner's state with another model, if it has one, and other generators."""
-    has_model = "energy" in {field.name for field in fields(learner_state)}
-    model = {"energy": energy} if has_model else {}
-    return replace(learner_state, generators=generators, **model)
-
-
-def _arrays_of(state, rate):
+def _arrays_of(state, rate, form):
     """Return the arrays and numbers of a training state that an update changes."""
     return {
         "theta": state.energy.theta,
-        "learner": extract(_without_model(state.learner)),
+        "learner": form.extract(state.learner),
         "optimizer": state.optimizer,
         "rate": rate.pure_state(state.rate, state.energy.theta),
         "averaged": state.averaged,
@@ -216,11 +262,11 @@ def _arrays_of(state, rate):
     }
 
 
-def _check_pure(learner, data, settings):
+def _check_pure(learner, data, settings, energy_type):
     """Raise a ValueError if training uses something that JAX cannot compile."""
     advice = 'or device="cpu".'
     if not learner.is_pure:
-        names = sorted(name for name, kind in LEARNERS.items() if kind.is_pure)
+        names = sorted(name for name, kind in accepted(energy_type).items() if kind.is_pure)
         raise ValueError(
             f"The learner {learner!r} does not run on a device of JAX. Use one of {names}, {advice}"
         )

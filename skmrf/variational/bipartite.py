@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .. import _jax
 from .._kernels import bipartite as kernels
 from .._kernels.layers import unit_means
 from .._kernels.mean_field import ascend_states
+from .._utils.namespaces import is_numpy, sigmoid
 from .._utils.parallel import run_blocks
 
 PRODUCTS = {"sum": kernels.SUM, "max": kernels.MAX, "mixed": kernels.MIXED}
@@ -73,7 +75,8 @@ def propagate(
     ----------
     weights : ndarray of shape (n_visible, n_hidden)
         Weights. Their dtype is used for the arithmetic, except that float64 replaces float32 if the
-        absolute value of a weight exceeds 35.
+        absolute value of a weight exceeds 35. Arrays of JAX stay in float32, and absolute values
+        above 80 are clipped.
     visible_fields : ndarray of shape (n_rows, n_visible)
         Fields of the visible units.
     hidden_fields : ndarray of shape (n_rows, n_hidden)
@@ -106,6 +109,11 @@ def propagate(
     W. Ping and A. Ihler, "Belief propagation in conditional RBMs for structured prediction",
     AISTATS 2017, Algorithm 1.
     """
+    if not is_numpy(weights):
+        fields = visible_fields, hidden_fields
+        return UnitBeliefs(
+            *_jax.inference().propagate(weights, *fields, product, max_iter, tol, pairs)
+        )
     couplings = _prepare_couplings(weights)
     options = PRODUCTS[product], max_iter, tol, pairs
     total, parts = None, []
@@ -152,6 +160,9 @@ def coordinate_ascent(weights, visible_fields, hidden_fields, start, *, max_iter
         ``visible`` contains the log odds of each unit given the states of the others, positive if
         the state is 1.
     """
+    if not is_numpy(weights):
+        fields = visible_fields, hidden_fields
+        return UnitBeliefs(*_jax.inference().ascend(weights, *fields, start, max_iter))
     couplings = _prepare_couplings(weights)
     blocks = _run_in_blocks(
         _ascend_block,
@@ -194,24 +205,46 @@ def mean_field(weights, visible_fields, hidden_fields, *, max_iter=100, tol=1e-3
     UnitBeliefs
         Beliefs of all rows.
     """
-    visible, hidden = visible_fields.copy(), hidden_fields.copy()
-    n_iter = np.zeros(len(visible), dtype=np.int64)
-    moved = np.full(len(visible), np.inf)
-    V, H = unit_probabilities(visible), unit_probabilities(hidden)
-    active = np.arange(len(visible))
+
+    def update(rows, V):
+        """Return the beliefs after an update of both layers, and their largest changes."""
+        hidden = V @ weights + hidden_fields[rows]
+        H = unit_probabilities(hidden)
+        visible = H @ weights.T + visible_fields[rows]
+        new = unit_probabilities(visible)
+        return (visible, hidden, new, H), abs(new - V).max(axis=1, initial=0.0)
+
+    first = visible_fields, hidden_fields
+    beliefs = *first, *map(unit_probabilities, first)
+    if is_numpy(weights):
+        results = _iterate_rows(update, beliefs, max_iter, tol)
+    else:
+
+        def step(_, beliefs):
+            new, change = update(slice(None), beliefs[2])
+            return new, change > tol
+
+        results = _jax.inference().iterate_rows(step, beliefs, max_iter)
+    (visible, hidden, V, H), converged, n_iter = results
+    mean = V.T @ H / weights.dtype.type(max(len(V), 1)) if pairs else None
+    return UnitBeliefs(visible, hidden, mean, converged, n_iter)
+
+
+def _iterate_rows(update, beliefs, max_iter, tol):
+    """Update the beliefs of each row until they have converged."""
+    beliefs = [a.copy() for a in beliefs]
+    n_iter = np.zeros(len(beliefs[0]), dtype=np.int64)
+    moved = np.full(len(n_iter), np.inf)
+    active = np.arange(len(n_iter))
     for _ in range(max_iter):
-        hidden[active] = V[active] @ weights + hidden_fields[active]
-        H[active] = unit_probabilities(hidden[active])
-        visible[active] = H[active] @ weights.T + visible_fields[active]
-        new = unit_probabilities(visible[active])
-        moved[active] = np.abs(new - V[active]).max(axis=1, initial=0.0)
-        V[active] = new
+        new, moved[active] = update(active, beliefs[2][active])
+        for old, after in zip(beliefs, new, strict=True):
+            old[active] = after
         n_iter[active] += 1
         active = active[moved[active] > tol]
         if len(active) == 0:
             break
-    mean = V.T @ H / weights.dtype.type(max(len(V), 1)) if pairs else None
-    return UnitBeliefs(visible, hidden, mean, moved <= tol, n_iter)
+    return beliefs, moved <= tol, n_iter
 
 
 def unit_probabilities(log_odds):
@@ -227,6 +260,8 @@ def unit_probabilities(log_odds):
     ndarray of shape (n_rows, n_units)
         Probabilities of the state 1, of the same dtype.
     """
+    if not is_numpy(log_odds):
+        return sigmoid(log_odds)
     out = np.empty_like(log_odds)
     unit_means(log_odds, np.zeros((1, log_odds.shape[1]), log_odds.dtype), out)
     return out

@@ -18,7 +18,17 @@ from skmrf import RBM, BoltzmannMachine
 from skmrf._utils.namespaces import describe, extract, insert, restrict
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
-from skmrf.learners import CD, PCD, ParallelTempering, TemperedTransitions
+from skmrf.learners import (
+    CD,
+    MCMCMLE,
+    PCD,
+    PSMC,
+    SMC,
+    Exact,
+    ParallelTempering,
+    ParticleFilteredMCMCMLE,
+    TemperedTransitions,
+)
 from skmrf.learners.registry import LEARNERS
 from skmrf.training import Checkpoint, ScoreMonitor, device, loop
 from skmrf.training import state as loop_state
@@ -228,11 +238,23 @@ LEARNER_RUNS = [
     TemperedTransitions(n_chains=3000, n_temperatures=3),
     ParallelTempering(n_chains=2000, betas=4),
 ]
+LONGER_RUNS = [
+    (MCMCMLE(n_particles=3000, reset=2), "coupled layers"),
+    (ParticleFilteredMCMCMLE(n_particles=9000), "layers"),
+    (SMC(n_particles=2000), "pairs"),
+    (PSMC(n_particles=2000), "layers of signs"),
+    (Exact(), "layers"),
+    pytest.param(PSMC(n_particles=2000, refresh="split"), "coupled layers", marks=pytest.mark.long),
+    pytest.param(PSMC(n_particles=9000, refresh="none"), "pairs", marks=pytest.mark.long),
+]
 
 
-@pytest.mark.parametrize("kind", ENERGIES)
-@pytest.mark.parametrize("learner", LEARNER_RUNS, ids=lambda x: type(x).__name__)
-def test_updates_follow_the_exact_gradient(kind, learner):
+@pytest.mark.parametrize(
+    ("learner", "kind"),
+    [(learner, kind) for learner in LEARNER_RUNS for kind in ENERGIES] + LONGER_RUNS,
+    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
+)
+def test_updates_follow_the_exact_gradient(learner, kind):
     """Compiled updates with a rate near zero move along the gradient of the log-likelihood."""
     energy, rate, n_updates = ENERGIES[kind], 1e-3, 20
     rng = np.random.default_rng(2)
@@ -447,12 +469,26 @@ def test_without_jax(monkeypatch):
         small_fit(device="gpu").fit(ROWS)
 
 
-@pytest.mark.parametrize("name", ["ptt", "psmc", "smc", "mcmc-mle"])
 @quiet
-def test_learners_that_do_not_run_on_a_device(name):
-    assert not LEARNERS[name].is_pure
-    with pytest.raises(ValueError, match=r'does not run on a device.*device="cpu"'):
-        small_fit(learner=name).fit(ROWS)
+def test_learners_that_do_not_run_on_a_device(monkeypatch):
+    assert not LEARNERS["ptt"].is_pure
+    with pytest.raises(ValueError, match=r"does not run on a device.*'pcd', 'psmc', 'smc'.*cpu"):
+        small_fit(learner="ptt").fit(ROWS)
+    with pytest.raises(ValueError, match=r'exact" runs on a device of JAX only for an RBM'):
+        small_fit("pairs", learner="exact", optimizer="sgd").fit(ROWS)
+    monkeypatch.setattr("skmrf.exact.enumeration.MAX_DEVICE_ENTRIES", 8)
+    with pytest.raises(ValueError, match=r"2\^3 states of a layer does not fit"):
+        small_fit(learner="exact").fit(ROWS)
+
+
+@quiet
+def test_diagnostics_of_the_last_update():
+    """A diagnostic of kind Latest has its last value in an epoch, and others have their mean."""
+    model = small_fit(learner="exact", max_iter=3, alpha=0.0).fit(ROWS)
+    assert model.history_["log_likelihood"][-1] == pytest.approx(model.score(ROWS), abs=0.1)
+    smc = small_fit(learner="smc", max_iter=3).fit(ROWS)
+    assert smc.history_["log_partition"][-1] == pytest.approx(smc.log_partition_, abs=0.5)
+    assert 0 < smc.history_["distinct"][-1] <= 1
 
 
 def test_deterministic_solvers_are_refused():

@@ -19,8 +19,7 @@ from skmrf.energies import BipartiteEnergy, FactorGraph
 from skmrf.energies.bipartite import CHUNK
 from skmrf.likelihood import log_partition_bounds
 from skmrf.samplers import spawn_generators, sweep
-from skmrf.samplers.gibbs import blocks_of
-from skmrf.samplers.layers import sweep_from_hidden
+from skmrf.samplers.gibbs import move_from_hidden
 
 every = pytest.mark.parametrize("name", LAYERED)
 every_hidden = pytest.mark.parametrize("name", HIDDEN)
@@ -329,7 +328,7 @@ def test_gibbs_chains_with_row_biases(seed):
 
     def moved(model):
         X, log_weights = sweep(model, V, generators(), betas=np.linspace(0.0, 1.0, 6))
-        drawn = sweep_from_hidden(model, H, generators(), blocks_of(n_chains), 3)
+        drawn = move_from_hidden(model, H, generators(), 3)
         return X, log_weights, *drawn
 
     found = moved(own)

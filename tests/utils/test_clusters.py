@@ -318,13 +318,13 @@ def test_blocks_use_the_threads_of_the_context():
 @pytest.mark.parametrize("kind", [BoltzmannMachine, DiscreteMRF])
 def test_n_jobs_of_a_fit_is_the_number_of_threads(kind, monkeypatch, seed):
     """Check that blocks of chains run in threads with joblib's default backend of processes."""
-    n_jobs, call_all = [], parallel._call_all
+    n_jobs, run_threads = [], parallel._run_threads
 
-    def record(jobs, *task):
-        n_jobs.append(jobs.n_jobs)
-        return call_all(jobs, *task)
+    def record(n_threads, *task):
+        n_jobs.append(n_threads)
+        return run_threads(n_threads, *task)
 
-    monkeypatch.setattr(parallel, "_call_all", record)
+    monkeypatch.setattr(parallel, "_run_threads", record)
     given = {"learner": FEW_CHAINS, "alpha": 0.1, "max_iter": 3, "random_state": seed}
     if kind is BoltzmannMachine:
         given["states"] = (0, 1)

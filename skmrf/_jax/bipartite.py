@@ -1,0 +1,138 @@
+r"""Inference in bipartite models of binary units in JAX, for all rows together.
+
+The messages are those of :mod:`skmrf._kernels.bipartite`: ratios of the values for the states 1 and
+0. Here each row keeps its messages from hidden to visible units in an array of shape (n_hidden,
+n_visible), and all arithmetic is in float32.
+"""
+
+import jax
+import jax.numpy as jnp
+
+LARGEST_WEIGHT = 80.0  # larger weights are clipped, because exp overflows
+BOUND = 86.0  # of logits, for the same reason
+
+
+def iterate_rows(step, state, max_iter):
+    """Repeat a step until it has converged for each row, or ``max_iter`` times.
+
+    Parameters
+    ----------
+    step : callable
+        Function ``(count, state) -> (state, moving)``. ``count`` is the number of earlier steps,
+        and ``moving`` is True for the rows that have not converged.
+    state : tuple of arrays
+        Arrays with one entry per row along their first axis. Rows that have converged keep their
+        entries.
+    max_iter : int
+        Maximum number of steps, at least 1.
+
+    Returns
+    -------
+    state : tuple of arrays
+        Last entries of each row.
+    converged : array of bool of shape (n_rows,)
+        Whether each row has converged.
+    n_iter : array of int of shape (n_rows,)
+        Number of steps of each row.
+    """
+
+    def repeat(carry):
+        count, active, n_iter, state = carry
+        new, moving = step(count, state)
+        state = tuple(map(lambda old, after: _where(active, after, old), state, new))
+        return count + 1, active & moving, n_iter + active, state
+
+    def goes_on(carry):
+        return (carry[0] < max_iter) & carry[1].any()
+
+    n_rows = len(state[0])
+    first = 0, jnp.ones(n_rows, bool), jnp.zeros(n_rows, jnp.int32), state
+    _, active, n_iter, state = jax.lax.while_loop(goes_on, repeat, first)
+    return state, ~active, n_iter
+
+
+def _where(rows, a, b):
+    return jnp.where(rows.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+
+def propagate(weights, visible_fields, hidden_fields, product, max_iter, tol, pairs):
+    """Run belief propagation; see :func:`skmrf.variational.bipartite.propagate`.
+
+    Returns
+    -------
+    tuple
+        The fields of :class:`~skmrf.variational.bipartite.UnitBeliefs`.
+    """
+    w = jnp.exp(jnp.clip(weights, -LARGEST_WEIGHT, LARGEST_WEIGHT)).T
+    combine = jnp.maximum if product == "max" else jnp.add
+
+    def incoming(logits, sent):
+        """Return the messages to the hidden units, and their sums of logs."""
+        one, zero = (p[:, None] for p in _beliefs(logits))
+        if product == "mixed":
+            received = jnp.where(one > 0.5, w, 1.0)
+        else:
+            received = combine(zero * sent, one * w) / combine(zero * sent, one)
+        return received, jnp.log(received).sum(axis=2)
+
+    def step(count, state):
+        logits, sent = state
+        received, sums = incoming(logits, sent)
+        received = jnp.where(count > 0, received, 1.0)
+        on, off = (p[..., None] for p in _beliefs(hidden_fields + jnp.where(count > 0, sums, 0.0)))
+        sent = combine(off * received, on * w) / combine(off * received, on)
+        new = visible_fields + jnp.log(sent).sum(axis=1)
+        moved = jnp.abs(_beliefs(new)[0] - _beliefs(logits)[0]) > tol
+        return (new, sent), jnp.where(count > 0, moved.any(axis=1), tol < 1.0)
+
+    sent = jnp.ones((len(visible_fields), *w.shape), w.dtype)
+    (logits, sent), converged, n_iter = iterate_rows(step, (visible_fields, sent), max_iter)
+    hidden = hidden_fields + incoming(logits, sent)[1]
+    mean = None
+    if pairs:
+        one, zero = (p[:, None] for p in _beliefs(logits))
+        given_hidden = one * w / (zero * sent + one * w)
+        mean = (_beliefs(hidden)[0][..., None] * given_hidden).mean(axis=0).T
+    return logits, hidden, mean, converged, n_iter
+
+
+def ascend(weights, visible_fields, hidden_fields, start, max_iter):
+    """Run coordinate ascent; see :func:`skmrf.variational.bipartite.coordinate_ascent`.
+
+    Returns
+    -------
+    tuple
+        The fields of :class:`~skmrf.variational.bipartite.UnitBeliefs`.
+    """
+    n_visible, n_hidden = weights.shape
+    rounding = 8.0 * jnp.finfo(weights.dtype).eps
+
+    def update(i, carry):
+        V, logits, out, changed = carry
+        state = V[:, i] > 0
+        sign = jnp.where(state, -1.0, 1.0)[:, None]
+        one, zero = _beliefs(logits)
+        factors = zero + one * jnp.exp(jnp.clip(sign * weights[i], -BOUND, BOUND))
+        odds = visible_fields[:, i] + sign[:, 0] * jnp.log(factors).sum(axis=1)
+        tie = rounding * (n_hidden + jnp.abs(visible_fields[:, i]))
+        odds = jnp.where(~state & (odds > 0) & (odds <= tie), 0.0, odds)
+        flips = (odds > 0) != state
+        logits = logits + flips[:, None] * sign * weights[i]
+        V = V.at[:, i].set((odds > 0).astype(V.dtype))
+        return V, logits, out.at[:, i].set(odds), changed | flips
+
+    def step(_, state):
+        *state, changed = jax.lax.fori_loop(0, n_visible, update, (*state, nothing))
+        return tuple(state), changed
+
+    nothing = jnp.zeros(len(start), bool)
+    V = start.astype(weights.dtype)
+    state = V, V @ weights + hidden_fields, jnp.zeros_like(V)
+    (V, _, out), converged, n_iter = iterate_rows(step, state, max_iter)
+    return out, V @ weights + hidden_fields, None, converged, n_iter
+
+
+def _beliefs(logits):
+    """Return the probabilities of the states 1 and 0, each of them accurate even if it is small."""
+    logits = jnp.clip(logits, -BOUND, BOUND)
+    return jax.nn.sigmoid(logits), jax.nn.sigmoid(-logits)
