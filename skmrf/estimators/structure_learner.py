@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.categories import encode, read_query_columns, read_training_columns, unite_categories
+from .._data.categories import encode, read_query_columns
 from .._data.frames import column_names
 from .._utils.codes import MISSING
 from .._utils.parameters import (
@@ -22,14 +22,14 @@ from .._utils.parameters import (
 )
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..structure.bootstrap import Bootstraps, run_bootstraps
-from ..structure.estimation import Estimation, PairwiseModel, Schedule
+from ..structure.estimation import Estimation, Schedule
 from ..structure.fitted_graph import FittedGraph, build_network, edge_attributes
+from ..structure.pairwise import PairwiseModel
 from ..structure.path import Path
-from ..structure.registry import make_search, make_search_learner
-from ..structure.rows import Columns, TrainingTable, positive_rows
 from ..training import checkpoints
 from ..training.reports import EpochReports
 from ._base import LearnedEstimator, unchanged_on_error
+from ._structure import encode_part, encode_table, make_search, make_search_learner
 
 STATISTICS = ("table", "agreement")
 
@@ -366,7 +366,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     def _learn(self, X, sample_weight):
         """Run the search for the graph, and return the fitted attributes."""
         search, learner = self._check_parameters()
-        table = self._encode(X, sample_weight)
+        table = encode_table(self, X, sample_weight)
         reports = EpochReports(self, X, None, None)
         checkpoint, everything = self._checkpoint, table.all_rows
         rng = check_generator(self.random_state)
@@ -391,7 +391,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         """Train for one more epoch, and return the fitted attributes."""
         search, learner = self._check_parameters()
         previous = vars(self).get("_partial_estimation")
-        table = self._encode_part(X, sample_weight, resume=previous is not None)
+        table = encode_part(self, X, sample_weight, previous is not None)
         reports = EpochReports(self, X, None, 1)
         estimation = deepcopy(previous)
         if estimation is None:
@@ -465,33 +465,3 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
 
     def _model(self):
         return PairwiseModel(self.statistic, bool(self.unary), self.screen, self.max_bytes)
-
-    # Data ----------------------------------------------------------------------------------
-
-    def _encode(self, X, sample_weight):
-        """Encode the rows of ``fit``; the search skips constant and duplicate columns."""
-        categories, rows = self._encode_rows(X, sample_weight, resume=False)
-        same_states = self.statistic == "agreement"
-        columns = Columns.from_codes(rows.X, rows.weights, same_states=same_states)
-        return TrainingTable.from_rows(categories, rows, columns)
-
-    def _encode_part(self, X, sample_weight, resume):
-        """Encode the rows of ``partial_fit``; the search skips constant columns.
-
-        Duplicate columns are kept, because they may differ in later rows.
-        """
-        categories, rows = self._encode_rows(X, sample_weight, resume)
-        columns = Columns(np.flatnonzero(rows.n_states > 1), [], [])
-        return TrainingTable.from_rows(categories, rows, columns)
-
-    def _encode_rows(self, X, sample_weight, resume):
-        """Return the categories of the columns, and the encoded rows with a positive weight.
-
-        The number and the names of the columns are recorded, or checked if training resumes.
-        """
-        columns, categories, names = read_training_columns(self, X, resume)
-        if not resume and self.statistic == "agreement" and max(map(len, categories)) > 2:
-            categories = unite_categories(categories)
-        return categories, positive_rows(
-            encode(columns, categories, names), categories, sample_weight
-        )
