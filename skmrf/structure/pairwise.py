@@ -12,14 +12,13 @@ from ..training import state as loop_state
 from ..training.settings import Settings
 from .assessment import add_score_tests, assess, assess_nodes
 from .estimation import TableLearnerAdapter
-from .nodewise import fit_nodes
+from .nodewise import extended_bic, fit_nodes
 from .screening import candidate_pairs
 from .search import Estimate, GraphModel
 
 N_IMPUTATIONS = 8
 N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once for a column
 MAX_ITER, TOL = 500, 1e-4  # of a penalised estimate
-GAMMA = 0.5  # parameter of the extended Bayesian information criterion
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class PairwiseModel(GraphModel):
         """Return the tests of the edges, extended by score tests of all other pairs."""
         return add_score_tests(tests, fits, rows, n_jobs)
 
-    def test_pairs(self, rows, edges, n_jobs):
+    def assess_pairs(self, rows, edges, n_jobs):
         """Fit the nodewise regressions of a graph, and return the tests of all pairs."""
         fits = fit_nodes(rows.X, rows.weights, self.form(rows.n_states, edges), n_jobs=n_jobs)
         return add_score_tests(assess_nodes(fits, rows, n_jobs), fits, rows, n_jobs)
@@ -274,7 +273,4 @@ def ebic(rows, energy, n_jobs=None):
     edges = energy.form.edges[energy.strengths() > 0]
     form = LogLinearForm.build(rows.n_states, edges, energy.form.statistic, energy.form.unary)
     fits = fit_nodes(rows.X, rows.weights, form, n_jobs=n_jobs)
-    n = len(rows.n_states)
-    cost = fits.n_parameters.sum() * np.log(rows.count)
-    cost += 4.0 * GAMMA * len(edges) * np.log(max(n - 1, 1))
-    return float(cost - 2.0 * np.sum(fits.log_likelihood))
+    return extended_bic(fits, len(edges), rows.count)

@@ -5,6 +5,7 @@ import numpy as np
 from .._utils.parameters import check_choice, check_number_or
 from ..learners import PseudoLikelihood
 from ..training.part_reports import warn_interrupted
+from .mixed_nodes import MIN_VARIANCE, Multinomial, log_probabilities
 from .search import Search
 
 PENALTIES = ("l1", "group-l1")
@@ -13,6 +14,8 @@ N_FINER = 6  # further strengths around the best strength of the path
 PATH_MARGIN = 1.001  # of the largest strength; rounding must not leave an edge there
 SMALLEST_SHARE = 0.01  # smallest strength of the path, as a share of the largest
 N_FOLDS = 5
+MAX_STEPS, MAX_INNER = 100, 500  # of the regressions of mixed columns
+STEP_TOLERANCE, INNER_TOLERANCE = 1e-5, 1e-6
 
 
 class Penalized(Search):
@@ -42,6 +45,8 @@ class Penalized(Search):
     .. [1] R. Foygel Barber and M. Drton, "High-dimensional Ising model selection with Bayesian
        information criteria", Electronic Journal of Statistics 9 (2015).
     """
+
+    takes_numbers = True
 
     def __init__(self, penalty="group-l1", alpha="ebic", control="holm"):
         self.penalty = penalty
@@ -198,3 +203,154 @@ def _held_out_scores(path, alphas, fold):
     for k in range(fold.max() + 1):
         train, test = path.reweight(1.0 * (fold != k)), path.reweight(1.0 * (fold == k))
         yield [test.score(estimate) for estimate in train.estimates(alphas)]
+
+
+class PenalisedNodes:
+    r"""Penalised regressions of all variables, in which both directions of an edge form one group.
+
+    With the design matrix D and the regressors :math:`D_i` of variable i as responses, the
+    objective is
+
+    .. math:: -\frac{1}{N} \sum_i \ell_i(B_i) + \alpha \sum_{(i,j)} \sqrt{d_{ij}} \,
+              \Big( \tfrac12 \lVert B_{ij} \rVert^2 + \tfrac12 \lVert B_{ji} \rVert^2 \Big)^{1/2},
+
+    where :math:`B_{ij}` are the parameters of j in the regression of i, and :math:`d_{ij}` is their
+    number. Numeric variables have the conditional variance 1. With the penalty "l1", each group has
+    one parameter of each direction.
+
+    Parameters
+    ----------
+    design : Design
+        Regressors of complete rows.
+    edges : ndarray of shape (n_edges, 2)
+        Pairs of variables whose parameters can be nonzero.
+    penalty : {"l1", "group-l1"}
+        Penalty on the parameters of edges.
+    """
+
+    def __init__(self, design, edges, penalty):
+        self.design = design
+        self.edges = edges
+        self.penalty = penalty
+        self.members = np.repeat(np.eye(len(design.sizes)), design.sizes, axis=0)
+        allowed = np.zeros((len(design.sizes), len(design.sizes)))
+        allowed[tuple(edges.T)] = 1.0
+        self.allowed = self._to_entries(allowed + allowed.T)
+        self.weights = self._to_entries(np.sqrt(np.outer(design.sizes, design.sizes)))
+        if penalty == "l1":
+            self.weights = np.ones_like(self.weights)
+        self.gram = design.gram / design.count
+        self.curvature = np.linalg.eigvalsh(self.gram)[-1]
+        sizes = design.sizes.tolist()
+        self.blocks = [
+            (j, slice(a - 1, b - 1))
+            for j, (a, b) in enumerate(zip(design.start[:-1], design.start[1:], strict=True))
+            if sizes[j] and not design.is_number(j)
+        ]
+
+    def _to_entries(self, matrix):
+        """Expand a matrix over variables to a matrix over their regressors."""
+        return self.members @ matrix @ self.members.T
+
+    def start(self):
+        """Return the parameters without edges, shape (n_columns, n_columns - 1)."""
+        B = np.zeros((len(self.gram), len(self.gram) - 1))
+        B[0] = self.gram[0, 1:]
+        for j, block in self.blocks:
+            B[0, block] = Multinomial(self.design, j, ()).start()[0]
+        return B
+
+    def value_and_gradient(self, B):
+        """Return the negative mean log-likelihood of all variables, and its gradient."""
+        design, count = self.design, self.design.count
+        gradient = self.gram @ B - self.gram[:, 1:]
+        value = 0.5 * (B * (gradient - self.gram[:, 1:])).sum(axis=0)
+        value += 0.5 * np.diag(self.gram)[1:]
+        total = value.sum()
+        for j, block in self.blocks:
+            log_p = log_probabilities(design.values @ B[:, block], design.codes[j])
+            residuals = design.codes[j][design.states[j]] - np.exp(log_p) @ design.codes[j]
+            gradient[:, block] = -(design.values.T @ (residuals * design.weights[:, None])) / count
+            own = design.weights @ log_p[np.arange(len(log_p)), design.states[j]]
+            total -= value[block].sum() + own / count
+        return total, gradient
+
+    def score(self, B):
+        """Return the sum over the rows of the log-likelihoods of all variables, in nats.
+
+        The conditional variance of a numeric variable is its residual variance.
+        """
+        design, total = self.design, 0.0
+        for j in np.flatnonzero(design.sizes).tolist():
+            linear = design.values @ B[:, design.start[j] - 1 : design.start[j + 1] - 1]
+            if design.is_number(j):
+                residuals = design.values[:, design.start[j]] - linear[:, 0]
+                left = max(design.weights @ residuals**2 / design.count, MIN_VARIANCE)
+                total -= 0.5 * design.count * np.log(left)
+            else:
+                log_p = log_probabilities(linear, design.codes[j])
+                total += design.weights @ log_p[np.arange(len(log_p)), design.states[j]]
+        return total
+
+    def nonzero_edges(self, B):
+        """Return a mask of the edges with nonzero parameters, shape (n_edges,)."""
+        sums = self.members.T @ np.abs(B[1:]) @ self.members
+        return (sums + sums.T)[tuple(self.edges.T)] > 0
+
+    def norms(self, B):
+        """Return the norm of the group of each parameter, shape (n_columns - 1, n_columns - 1)."""
+        squares = B[1:] ** 2
+        if self.penalty == "group-l1":
+            squares = self._to_entries(self.members.T @ squares @ self.members)
+        return np.sqrt((squares + squares.T) / 2)
+
+    def largest_alpha(self):
+        """Return the smallest penalty strength at which all edges have zero parameters."""
+        _, gradient = self.value_and_gradient(self.start())
+        norms = 2.0 * self.norms(gradient) * self.allowed / np.maximum(self.weights, 1e-12)
+        return max(float(norms.max(initial=0.0)), 1e-12)
+
+    def prox(self, B, thresholds):
+        """Shrink the groups of parameters towards zero by given thresholds."""
+        norms = np.maximum(self.norms(B), 1e-300)
+        out = B.copy()
+        out[1:] *= self.allowed * np.maximum(1.0 - thresholds / norms, 0.0)
+        return out
+
+    def solve(self, alpha, B):
+        """Return the parameters that minimise the objective, from initial parameters.
+
+        A step minimises a quadratic approximation, whose Hessian is that of independent variables,
+        times a factor that is increased until the objective decreases.
+        """
+        scale, (value, gradient) = 1.0, self.value_and_gradient(B)
+        for _ in range(MAX_STEPS):
+            new, step = self._minimise_quadratic(alpha, B, gradient, scale)
+            new_value, new_gradient = self.value_and_gradient(new)
+            bound = (gradient * step).sum() + 0.5 * scale * (step * (self.gram @ step)).sum()
+            if new_value > value + bound + 1e-12 * abs(value):
+                scale *= 2.0
+                continue
+            B, value, gradient = new, new_value, new_gradient
+            scale = max(1.0, scale / 1.5)
+            if np.abs(step).max(initial=0.0) < STEP_TOLERANCE:
+                break
+        return B
+
+    def _minimise_quadratic(self, alpha, B, gradient, scale):
+        """Return the minimum of the quadratic approximation plus the penalty, and its step."""
+        rate = 1.0 / (scale * self.curvature)
+        # half of the norm of both directions, so the proximal map has twice the threshold
+        thresholds = 0.5 * rate * alpha * self.weights
+        step = momentum = np.zeros_like(B)
+        t = 1.0
+        for _ in range(MAX_INNER):
+            slope = gradient + scale * (self.gram @ momentum)
+            new = self.prox(B + momentum - rate * slope, thresholds) - B
+            t_new = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
+            momentum = new + (t - 1.0) / t_new * (new - step)
+            change = np.abs(new - step).max(initial=0.0)
+            step, t = new, t_new
+            if change < INNER_TOLERANCE:
+                break
+        return B + step, step

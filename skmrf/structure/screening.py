@@ -107,13 +107,13 @@ def _select_dependent(tests, n, level, budget):
     return ScreenedPairs(edges[order], p[order])
 
 
-def count_observed_pairs(X, weights):
+def count_observed_pairs(is_observed, weights):
     """Return the (n, n) matrix of the weighted numbers of rows that observe both variables."""
-    n_rows, n = X.shape
+    n_rows, n = is_observed.shape
     counts = np.zeros((n, n))
     step = max(1, BLOCK_ENTRIES // (8 * max(n, 1)))
     for start in range(0, n_rows, step):
-        observed = (X[start : start + step] != MISSING).astype(float)
+        observed = is_observed[start : start + step].astype(float)
         counts += observed.T @ (observed * weights[start : start + step, None])
     return counts
 

@@ -63,7 +63,7 @@ class GraphModel(ABC):
         """Return the tests of the edges, extended by score tests of all other pairs."""
 
     @abstractmethod
-    def test_pairs(self, rows, edges, n_jobs):
+    def assess_pairs(self, rows, edges, n_jobs):
         """Fit the regressions of a graph to rows, and return the tests of all pairs."""
 
     @abstractmethod
@@ -111,10 +111,13 @@ class Search(BaseEstimator):
         Adjustment of p-values for multiple tests.
     takes_partial_fit : bool
         Whether :meth:`select_more` can continue a selection with more rows.
+    takes_numbers : bool
+        Whether the strategy supports tables with numeric columns.
     """
 
     control = "holm"
     takes_partial_fit = False
+    takes_numbers = False
 
     def check(self):
         """Raise a ValueError unless the parameters are valid."""

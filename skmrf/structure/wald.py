@@ -40,6 +40,8 @@ class WaldTests(Search):
     MRFStructureLearner(search=WaldTests(control='fdr', level=0.1))
     """
 
+    takes_numbers = True
+
     def __init__(self, control="holm", level=0.05, re_entry=True):
         self.control = control
         self.level = level
@@ -104,7 +106,7 @@ class WaldTests(Search):
                 break
             entered.update(map(tuple, entering.tolist()))
             edges = union(edges[kept], entering)
-            assessment = model.test_pairs(rows, edges, n_jobs)
+            assessment = model.assess_pairs(rows, edges, n_jobs)
         return edges
 
     def _is_significant(self, assessment):

@@ -63,7 +63,7 @@ def test_nested_parameters_and_clone():
     assert twin.search.level == 0.02
     assert twin.search is not model.search
     assert twin.get_params(deep=False).keys() == model.get_params(deep=False).keys()
-    assert len(twin.get_params(deep=False)) == 16
+    assert len(twin.get_params(deep=False)) == 17
     shown = repr(twin).replace("\n", "").replace("  ", "")
     assert "learner=PCD(n_chains=20)" in shown
     assert "search=WaldTests(level=0.02)" in shown
@@ -194,7 +194,8 @@ def test_invalid_rows_raise():
     ):
         learner().fit(X, sample_weight=np.zeros(100))
     with pytest.raises(ValueError, match=r"rarely repeat, so they are not categories\. Discretise"):
-        learner().fit(np.random.default_rng(0).normal(size=(100, 2)))
+        numbers = np.random.default_rng(0).normal(size=(100, 2))
+        MRFStructureLearner(column_types="categorical").fit(numbers)
     with pytest.raises(ValueError, match="Column 1 holds infinity; use nan for a missing entry"):
         learner().fit(np.where(np.arange(5) == 1, np.inf, X))
     with pytest.raises(ValueError, match="Column 1 has no observed entry; drop it, or give its"):
