@@ -193,9 +193,10 @@ def test_invalid_rows_raise():
         ValueError, match=r"All sample weights are zero; at least one row must have a positive"
     ):
         learner().fit(X, sample_weight=np.zeros(100))
+    numbers, model = np.random.default_rng(0).normal(size=(100, 2)), learner()
+    model.set_params(column_types="categorical")
     with pytest.raises(ValueError, match=r"rarely repeat, so they are not categories\. Discretise"):
-        numbers = np.random.default_rng(0).normal(size=(100, 2))
-        MRFStructureLearner(column_types="categorical").fit(numbers)
+        model.fit(numbers)
     with pytest.raises(ValueError, match="Column 1 holds infinity; use nan for a missing entry"):
         learner().fit(np.where(np.arange(5) == 1, np.inf, X))
     with pytest.raises(ValueError, match="Column 1 has no observed entry; drop it, or give its"):
