@@ -538,6 +538,7 @@ def best_logistic(Z, y):
 
 MIXED_METHODS = {
     "tests": ours_mixed,
+    "tests, FDR": partial(ours_mixed, search=WaldTests("fdr")),
     "nodewise, EBIC": partial(ours_mixed, search="nodewise"),
     "tests, binned columns": ours_binned,
     "scikit-learn L1, BIC": l1_of_indicators,
