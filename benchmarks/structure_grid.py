@@ -8,6 +8,12 @@ sweeps of one chain per row. The results on a problem are saved in a JSON file i
 that takes longer than ``--time-limit`` is stopped. It is then skipped for the same kind of graph
 with at least as many variables and rows. Tables compare all methods on the problems that all of
 them have solved.
+
+The part "mixed" has 20 columns: continuous, skewed, counts, ordinal and categorical. The rows are
+drawn by Gibbs chains from a pairwise model of Gaussian and categorical variables, and some Gaussian
+variables are then transformed. The part "Gaussian" has 20 continuous columns. The other methods see
+the same rows: L1 regressions and the graphical lasso of scikit-learn on indicators of categories,
+and ``MRFStructureLearner`` on binned columns.
 """
 
 import json
@@ -29,6 +35,7 @@ from _common import (
     save,
     write_tables,
 )
+from sklearn.linear_model import LassoLarsIC, LogisticRegression
 from structure import (
     ENERGY,
     LEAST_CORRELATION,
@@ -41,6 +48,7 @@ from structure import (
     pairs_of,
 )
 
+from skmrf import MRFStructureLearner
 from skmrf.datasets import make_ising
 from skmrf.inference import sample
 from skmrf.structure import WaldTests
@@ -384,8 +392,213 @@ def save_tables(args, cells, source):
         print(f"\n{name}", text, sep="\n", flush=True)
 
 
+# Mixed columns -----------------------------------------------------------------------------
+
+N_MIXED, N_CATEGORICAL, DEGREE = 20, 8, 3
+EFFECT, CROSS_EFFECT, TABLE_EFFECT = 0.25, 0.5, 0.8  # of two numbers, of both kinds, of categories
+N_BINS, N_STRENGTHS = 4, 8
+KINDS = ["continuous"] * 4 + ["skewed"] * 3 + ["integer"] * 3 + ["ordinal"] * 2
+MIXED_ROWS = {"mixed": (500, 2_000), "Gaussian": (100, 500, 2_000)}
+MIXED_COLUMNS = {
+    "data": "columns",
+    "n_rows": "rows",
+    "method": "method",
+    "problems": "graphs",
+    "f1": "F1",
+    "f1_error": "s.e.",
+    "false": "false edges",
+    "missing": "missing edges",
+    "agreement": "F1 with our tests",
+    "seconds": "s a fit",
+}
+
+
+def random_edges(n, rng):
+    """Return the edges of a random graph in which each variable has at most DEGREE neighbours."""
+    edges, degree = [], np.zeros(n, dtype=int)
+    pairs = np.column_stack(np.triu_indices(n, 1))
+    for i, j in rng.permutation(pairs).tolist():
+        if max(degree[i], degree[j]) < DEGREE:
+            edges.append((i, j))
+            degree[[i, j]] += 1
+    return sorted(edges)
+
+
+def draw_mixed(n_states, edges, n_rows, rng):
+    """Return rows of a pairwise model of Gaussian variables (0 states) and categorical variables.
+
+    A Gaussian variable has the conditional variance 1. Each row is the end of a Gibbs chain.
+    """
+    weights = [[] for _ in n_states]
+    for i, j in edges:
+        signs = rng.permutation([-1.0, 1.0])[0]
+        shape = [max(n_states[v], 1) for v in (i, j)]
+        if shape == [1, 1]:
+            table = np.full((1, 1), EFFECT * signs)
+        elif 1 in shape:
+            table = CROSS_EFFECT * rng.permutation(np.linspace(-1, 1, max(shape))).reshape(shape)
+        else:
+            table = TABLE_EFFECT * rng.permutation(np.eye(*shape))
+        weights[i].append((j, table))
+        weights[j].append((i, table.T))
+    features = [np.eye(q)[rng.integers(q, size=n_rows)] if q else np.zeros((n_rows, 1))
+                for q in n_states]  # fmt: skip
+    for _ in range(SWEEPS // 3):
+        for v, q in enumerate(n_states):
+            terms = [features[j] @ table.T for j, table in weights[v]]
+            field = sum(terms, np.zeros((n_rows, max(q, 1))))
+            if q:
+                features[v] = np.eye(q)[np.argmax(field + rng.gumbel(size=field.shape), axis=1)]
+            else:
+                features[v] = field + rng.standard_normal(field.shape)
+    return np.column_stack([x.argmax(axis=1) if x.shape[1] > 1 else x for x in features])
+
+
+def mixed_problem(data, n_rows, seed):
+    """Return rows, types of the columns, and the set of edges."""
+    rng = np.random.default_rng([seed, n_rows])
+    n_states, kinds = np.zeros(N_MIXED, dtype=int), np.full(N_MIXED, "continuous", dtype=object)
+    if data == "mixed":
+        order = rng.permutation(N_MIXED)
+        n_states[order[:N_CATEGORICAL]] = rng.integers(2, 5, size=N_CATEGORICAL)
+        kinds[order] = ["categorical"] * N_CATEGORICAL + KINDS
+    edges = random_edges(N_MIXED, rng)
+    X = draw_mixed(n_states.tolist(), edges, n_rows, rng)
+    for j, kind in enumerate(kinds):
+        if kind == "skewed":
+            X[:, j] = np.exp(X[:, j])
+        elif kind == "integer":
+            X[:, j] = np.floor(np.exp(0.7 * X[:, j] + 2.0))
+        elif kind == "ordinal":
+            X[:, j] = np.searchsorted(np.quantile(X[:, j], (0.1, 0.3, 0.6, 0.8)), X[:, j])
+    types = np.where(kinds == "skewed", "continuous", kinds).tolist()
+    return X, types, as_set(edges)
+
+
+def ours_mixed(X, types, **parameters):
+    """Return the edges of MRFStructureLearner with given types of columns."""
+    return MRFStructureLearner(column_types=types, random_state=0, **parameters).fit(X).edges_
+
+
+def ours_binned(X, types):
+    """Return the edges of MRFStructureLearner after numeric columns are binned."""
+    X = X.copy()
+    for j in np.flatnonzero(np.array(types) != "categorical"):
+        limits = np.quantile(X[:, j], np.arange(1, N_BINS) / N_BINS)
+        X[:, j] = np.searchsorted(np.unique(limits), X[:, j], side="right")
+    return MRFStructureLearner("pseudo-likelihood", random_state=0).fit(X.astype(int)).edges_
+
+
+def indicators(X, types):
+    """Return standardised numbers and indicators of all categories but one, and their columns."""
+    blocks, owner = [], []
+    for j, kind in enumerate(types):
+        block = X[:, [j]]
+        if kind == "categorical":
+            block = 1.0 * (block == np.unique(block)[1:])
+        blocks.append((block - block.mean(axis=0)) / block.std(axis=0))
+        owner += [j] * block.shape[1]
+    return np.hstack(blocks), np.array(owner)
+
+
+def lasso_of_indicators(X, types, least=0.0):
+    """Return pairs of columns whose indicators have an edge in the graphical lasso."""
+    Z, owner = indicators(X, types)
+    pairs = np.sort(owner[graphical_lasso(Z, None, least)], axis=1)
+    return np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0)
+
+
+def l1_of_indicators(X, types):
+    """Return pairs that L1 regressions of both columns select, with penalties of least BIC."""
+    Z, owner = indicators(X, types)
+    chosen = np.zeros((len(types), len(types)), dtype=bool)
+    for i, kind in enumerate(types):
+        inputs = owner != i
+        if kind == "categorical":
+            found = [best_logistic(Z[:, inputs], X[:, i] == v) for v in np.unique(X[:, i])]
+            selected = np.any(found, axis=0)
+        else:
+            selected = LassoLarsIC("bic").fit(Z[:, inputs], Z[:, owner == i][:, 0]).coef_ != 0
+        chosen[i, owner[inputs][selected]] = True
+    return pairs_of(chosen & chosen.T)
+
+
+def best_logistic(Z, y):
+    """Return the regressors of the L1-penalised logistic regression with the smallest BIC."""
+    largest = np.abs(Z.T @ (y - y.mean())).max()
+    best, least = np.zeros(Z.shape[1], dtype=bool), np.inf
+    for C in np.geomspace(1.0, 30.0, N_STRENGTHS) / largest:
+        model = LogisticRegression(C=C, l1_ratio=1.0, solver="liblinear", random_state=0).fit(Z, y)
+        log_p = -np.logaddexp(0.0, -np.where(y, 1, -1) * model.decision_function(Z)).sum()
+        criterion = (model.coef_ != 0).sum() * np.log(len(y)) - 2.0 * log_p
+        if criterion < least:
+            best, least = model.coef_[0] != 0, criterion
+    return best
+
+
+MIXED_METHODS = {
+    "tests": ours_mixed,
+    "tests, FDR": partial(ours_mixed, search=WaldTests("fdr")),
+    "nodewise, EBIC": partial(ours_mixed, search="nodewise"),
+    "tests, binned columns": ours_binned,
+    "scikit-learn L1, BIC": l1_of_indicators,
+    "GraphicalLassoCV": lasso_of_indicators,
+    "GraphicalLassoCV, partial r > 0.05": partial(lasso_of_indicators, least=LEAST_CORRELATION),
+}
+
+
+def run_mixed(args):
+    """Run all methods on mixed and on Gaussian columns, print each row, and write the table."""
+    rows, n_graphs = [], 2 if args.fast else 10
+    for data, sizes in MIXED_ROWS.items():
+        for n_rows in sizes[:1] if args.fast else sizes:
+            found = {name: [] for name in MIXED_METHODS}
+            for seed in range(n_graphs):
+                X, types, truth = mixed_problem(data, n_rows, seed)
+                base = None
+                for name, method in MIXED_METHODS.items():
+                    edges, score = judged_mixed(method, X, types, truth, base)
+                    base = edges if base is None else base
+                    found[name].append(score)
+            for name, scores in found.items():
+                rows.append({"data": data, "n_rows": n_rows, "method": name} | mean_scores(scores))
+                print(markdown(rows[-1:], MIXED_COLUMNS).splitlines()[-1], flush=True)
+    save(args, "structure_mixed", rows, MIXED_COLUMNS)
+    write_tables(args.results / "structure.md", {"mixed": markdown(rows, MIXED_COLUMNS)})
+
+
+def judged_mixed(method, X, types, truth, base):
+    """Run a method; return its edges and its scores, also relative to the edges of ``base``."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = time.process_time()
+        edges = as_set(method(X, types))
+        seconds = time.process_time() - start
+    reference = edges if base is None else base
+    return edges, {
+        "f1": 2 * len(edges & truth) / max(len(edges) + len(truth), 1),
+        "false": len(edges - truth),
+        "missing": len(truth - edges),
+        "agreement": 2 * len(edges & reference) / max(len(edges) + len(reference), 1),
+        "seconds": seconds,
+    }
+
+
+def mean_scores(scores):
+    """Return the means over graphs, and the standard error of F1."""
+    row = {key: float(np.mean([s[key] for s in scores])) for key in scores[0]}
+    f1 = [s["f1"] for s in scores]
+    return row | {
+        "problems": len(scores),
+        "f1_error": float(np.std(f1, ddof=1) / np.sqrt(len(f1))),
+    }
+
+
 def main(argv=None):
     parser = options(__doc__, cells=True)
+    parser.add_argument(
+        "--parts", nargs="*", choices=("grid", "mixed"), default=["grid"], help="default: grid"
+    )
     parser.add_argument("--graphs", nargs="*", choices=GRAPHS, default=GRAPHS)
     parser.add_argument("--sizes", nargs="*", type=int, help="variables; default: 10 to 500")
     parser.add_argument("--rows", nargs="*", type=int, help="default: 500 to 50,000")
@@ -398,6 +611,10 @@ def main(argv=None):
         "--table-only", action="store_true", help="make tables from saved results only"
     )
     args = parser.parse_args(argv)
+    if "mixed" in args.parts:
+        run_mixed(args)
+    if "grid" not in args.parts:
+        return
     args.sizes = args.sizes or ((10,) if args.fast else SIZES)
     args.rows = args.rows or (ROWS[:2] if args.fast else ROWS)
     folder = args.cells / "structure_grid"

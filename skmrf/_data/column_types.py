@@ -23,7 +23,7 @@ NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
 MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
 
 
-def resolve_column_types(column_types, X, columns, names, *, by_dtype=True):
+def resolve_column_types(column_types, X, columns, names, *, by_dtype=True, find=None):
     """Return the type of each column, given the parameter ``column_types``.
 
     Parameters
@@ -41,6 +41,9 @@ def resolve_column_types(column_types, X, columns, names, *, by_dtype=True):
     by_dtype : bool, default=True
         Whether whole numbers in a frame are integers for any number of distinct values. Otherwise
         they are categories if there are at most 20 distinct values, as in arrays.
+    find : callable, optional
+        Function of ``X`` and ``columns`` that detects the types, instead of
+        :func:`find_column_types`.
 
     Returns
     -------
@@ -57,7 +60,7 @@ def resolve_column_types(column_types, X, columns, names, *, by_dtype=True):
     given = {j: kind for j, kind in given.items() if kind != "auto"}
     if len(given) == len(names):
         return [given[j] for j in range(len(names))]
-    found = find_column_types(X, columns, by_dtype=by_dtype)
+    found = find(X, columns) if find else find_column_types(X, columns, by_dtype=by_dtype)
     return [given.get(j, kind) for j, kind in enumerate(found)]
 
 
@@ -116,6 +119,42 @@ def find_column_types(X, columns, *, by_dtype=True):
     limit = 2 if dtypes and by_dtype else MAX_WHOLE_CATEGORIES
     dtypes = dtypes or [None] * len(columns)
     return [_find_type(t, column, limit) for t, column in zip(dtypes, columns, strict=True)]
+
+
+def find_graph_types(X, columns):
+    """Return the type of each column of a table whose graph is estimated.
+
+    The types are those of :func:`find_column_types`, with these differences: whole numbers are
+    "categorical" if there are at most 20 distinct values, also in frames. Text, dates and other
+    entries that are no numbers are "categorical", and so are columns with at most two distinct
+    values.
+
+    Parameters
+    ----------
+    X : array-like or frame of shape (n_rows, n_columns)
+        Training rows.
+    columns : list of ndarray of shape (n_rows,)
+        Columns of ``X``.
+
+    Returns
+    -------
+    list of str
+        Type of each column.
+    """
+    found = find_column_types(X, columns, by_dtype=False)
+    return [
+        kind if kind in DISCRETE_TYPES or _has_measurements(column) else "categorical"
+        for kind, column in zip(found, columns, strict=True)
+    ]
+
+
+def _has_measurements(column):
+    """Return True if a column has at least three distinct finite numbers and nothing else."""
+    if column.dtype.kind not in "Oiuf":
+        return False
+    if column.dtype == object and any(isinstance(v, str) for v in column.tolist()):
+        return False
+    return len(np.unique(_observed_numbers(column))) > 2
 
 
 def _find_type(dtype, column, limit):

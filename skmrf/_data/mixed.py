@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
@@ -14,6 +15,8 @@ from .frames import read_columns
 N_SHOWN = 8  # names in a warning
 DEGENERATE = r"Columns? .* no maximum\. The model keeps"  # matches warnings
 MAX_STANDARDISED = 1e100  # so that squares are finite
+MAX_SKEWNESS = 1.0  # of columns that are standardised, and not replaced by Gaussian scores
+TAIL = 1e-3  # probability that a normal sample has a value beyond the limit of such columns
 
 
 @dataclass(frozen=True)
@@ -298,3 +301,173 @@ def _degenerate_message(is_constant, names, where):
         f"{subject} {shown} {what}{where}, so the likelihood of a density has no maximum. The "
         f"model keeps standard deviations above a lower bound. To avoid this, {advice}."
     )
+
+
+@dataclass(frozen=True)
+class ColumnScale:
+    """Monotone transform of a numeric column: standardisation, or rank-based Gaussian scores.
+
+    Attributes
+    ----------
+    centre, scale : float
+        Standardised values are ``(x - centre) / scale``.
+    values, scores : ndarray of shape (n_values,)
+        Distinct training values and their scores, empty for a standardised column. Other values
+        have interpolated scores.
+    """
+
+    centre: float = 0.0
+    scale: float = 1.0
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    scores: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def transform(self, x):
+        """Return the transformed values; missing entries stay nan."""
+        if len(self.values):
+            return np.where(np.isnan(x), np.nan, np.interp(x, self.values, self.scores))
+        return (x - self.centre) / self.scale
+
+
+def learn_scale(x, weights):
+    r"""Return the transform of a numeric column.
+
+    The column is standardised if its absolute skewness is at most 1 and if no standardised value
+    is farther from zero than a sample of the normal distribution allows, with a probability of
+    0.001. Otherwise its values are replaced by rank-based Gaussian scores (nonparanormal): a value
+    has the score :math:`\Phi^{-1}((r - 1/2) / n)`, where r is the mean rank of all entries with
+    this value, and scores are standardised.
+
+    Parameters
+    ----------
+    x : ndarray of float of shape (n_rows,)
+        Values, nan for missing entries. At least one is observed.
+    weights : ndarray of shape (n_rows,)
+        Number of times that each row counts.
+
+    Returns
+    -------
+    ColumnScale
+        Transform of the column.
+
+    References
+    ----------
+    H. Liu, J. Lafferty and L. Wasserman, "The nonparanormal: semiparametric estimation of high
+    dimensional undirected graphs", Journal of Machine Learning Research 10 (2009).
+    """
+    counted = ~np.isnan(x) & (weights > 0)
+    x, weights = x[counted], weights[counted]
+    size = np.abs(x).max(initial=0.0)
+    if not size or x.min() == x.max():
+        return ColumnScale(centre=float(x[0]) if len(x) else 0.0)
+    unit = x / size
+    mean = np.average(unit, weights=weights)
+    deviation = np.sqrt(np.average((unit - mean) ** 2, weights=weights))
+    z = (unit - mean) / max(deviation, 1e-300)
+    limit = -ndtri(TAIL / (2.0 * max(weights.sum(), 1.0)))
+    is_light = np.abs(z).max() <= limit and abs(np.average(z**3, weights=weights)) <= MAX_SKEWNESS
+    if is_light and deviation > 1e-12:
+        return ColumnScale(float(mean * size), float(deviation * size))
+    values, inverse = np.unique(x, return_inverse=True)
+    counts = np.bincount(inverse, weights)
+    scores = ndtri((np.cumsum(counts) - counts / 2) / counts.sum())
+    scores -= np.average(scores, weights=counts)
+    scores /= np.sqrt(np.average(scores**2, weights=counts))
+    return ColumnScale(values=values, scores=scores)
+
+
+@dataclass(frozen=True)
+class ScoredColumns:
+    """Encoder of a table for graph estimation: transformed numbers and state codes.
+
+    Attributes
+    ----------
+    names : list
+        Names of the columns, for error messages.
+    types : list of str
+        Type of each column.
+    scales : dict of int to ColumnScale
+        Transform of each numeric column. Ordinal columns are transformed like numbers, from the
+        positions of their categories.
+    categories : list of ndarray
+        Categories of each column, empty for columns of numbers.
+    """
+
+    names: list
+    types: list
+    scales: dict
+    categories: list
+
+    @property
+    def n_states(self):
+        """Number of states of each column, 0 for numeric and ordinal columns."""
+        return [0 if j in self.scales else len(c) for j, c in enumerate(self.categories)]
+
+    def encode(self, columns):
+        """Return the encoded rows, shape (n_rows, n_columns); missing entries are nan."""
+        X = _read_numbers(columns, self.names, self.categories)
+        for j, scale in self.scales.items():
+            X[:, j] = scale.transform(X[:, j])
+        return X
+
+
+def learn_scored_columns(X, columns, names, types, categories, weights):
+    """Return an encoder for graph estimation, fitted to training rows.
+
+    Parameters
+    ----------
+    X : array-like or frame
+        Training rows.
+    columns : list of ndarray of shape (n_rows,)
+        Columns of ``X``.
+    names : list
+        Names of the columns.
+    types : list of str
+        Types of the columns.
+    categories : "auto" or list of lists
+        Categories of each column with categories.
+    weights : ndarray of shape (n_rows,)
+        Number of times that each row counts.
+
+    Returns
+    -------
+    ScoredColumns
+        Encoder of the columns.
+
+    Raises
+    ------
+    ValueError
+        If a column has no observed entry, infinite values, entries that are no numbers, or more
+        categories than half of the rows.
+    """
+    is_discrete = np.isin(types, DISCRETE_TYPES)
+    declared = declared_categories(X, is_discrete)
+    found = iter(find_declared_categories(columns, names, is_discrete, categories, declared))
+    known = [next(found) if discrete else np.zeros(0) for discrete in is_discrete]
+    values, scales = _read_numbers(columns, names, known), {}
+    for j, (kind, name) in enumerate(zip(types, names, strict=True)):
+        x = values[weights > 0, j]
+        if np.isnan(x).all():
+            raise ValueError(f"Column {name!r} has no observed entry; drop it.")
+        n_distinct = len(np.unique(x[~np.isnan(x)]))
+        if not is_discrete[j] or (kind == "ordinal" and n_distinct > 2):
+            scales[j] = learn_scale(values[:, j], weights)
+        elif n_distinct > max(2, len(x) / 2):
+            raise ValueError(
+                f"Column {name!r} has {n_distinct} categories in {len(x)} rows, which are too many "
+                "to estimate its dependence on other columns. Drop the column if it identifies the "
+                "rows, or merge rare categories. If its entries are numbers, give it the type "
+                '"continuous" in column_types.'
+            )
+    return ScoredColumns(list(names), types, scales, known)
+
+
+def _read_numbers(columns, names, categories):
+    """Return numbers, and the state codes of columns with categories, as floats."""
+    X = np.empty((len(columns[0]), len(columns)))
+    for j, (column, name, known) in enumerate(zip(columns, names, categories, strict=True)):
+        if len(known):
+            codes = encode([column], [known], [name])[:, 0]
+            X[:, j] = np.where(codes == MISSING, np.nan, codes)
+        else:
+            X[:, j] = to_floats(column, name)
+    return X

@@ -405,12 +405,12 @@ class DiscreteMRF(VisibleEstimator):
     def _structure_learner(self):
         """Return an unfitted copy of ``cliques`` if it is a structure learner, otherwise None.
 
-        The copy has the parameter ``categories`` of this estimator.
+        The copy has the parameter ``categories`` of this estimator, and only categorical columns.
         """
         vars(self).pop("structure_", None)
         if not isinstance(self.cliques, BaseEstimator):
             return None
-        structure = clone(self.cliques)
+        structure = clone(self.cliques).set_params(column_types="categorical")
         if structure.get_params(deep=False).get("random_state") is None:
             structure.set_params(random_state=self.random_state)
         if not isinstance(self.categories, str):

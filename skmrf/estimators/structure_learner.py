@@ -3,16 +3,12 @@
 from copy import deepcopy
 from dataclasses import replace
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.categories import encode, read_query_columns, read_training_columns, unite_categories
 from .._data.frames import column_names
-from .._utils.codes import MISSING
 from .._utils.parameters import (
     check_choice,
     check_flag,
@@ -20,18 +16,25 @@ from .._utils.parameters import (
     check_number,
     check_number_or,
 )
-from ..learners.pseudo_likelihood import site_log_likelihood
 from ..structure.bootstrap import Bootstraps, run_bootstraps
-from ..structure.estimation import Estimation, PairwiseModel, Schedule
-from ..structure.fitted_graph import FittedGraph, build_network, edge_attributes
+from ..structure.estimation import Estimation, Schedule
+from ..structure.fitted_graph import build_network, edge_attributes
 from ..structure.path import Path
-from ..structure.registry import make_search, make_search_learner
-from ..structure.rows import Columns, TrainingTable, positive_rows
 from ..training import checkpoints
 from ..training.reports import EpochReports
 from ._base import LearnedEstimator, unchanged_on_error
+from ._structure import (
+    collect_results,
+    encode_part,
+    encode_table,
+    make_model,
+    make_search,
+    make_search_learner,
+    score_rows,
+)
 
 STATISTICS = ("table", "agreement")
+OPTIONAL_ATTRIBUTES = ("alpha_", "edge_frequency_", "energy_", "path_")  # of some fits only
 
 
 def _takes_partial_fit(estimator):
@@ -48,6 +51,12 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     .. math:: p(x) = \frac{1}{Z} \exp\Big( \sum_i u_i(x_i)
               + \sum_{(i,j) \in E} \theta_{ij}(x_i, x_j) \Big)
 
+    Tables with numeric columns have a mixed graphical model [6]_, [7]_. Each numeric column is
+    transformed monotonically. Given the other columns it has a linear mean and a constant variance,
+    and a categorical column has a multinomial logistic distribution. If all columns are numeric,
+    this is a Gaussian graphical model. Its parameters are estimated by regressions of each column
+    on its neighbours, and an edge is tested in the regressions of both of its columns.
+
     A search strategy decides which edges are in :math:`E`. The default strategy has rounds of
     backward elimination and forward selection. It starts with all pairs as edges. If there are too
     many pairs for the number of rows, it starts with the pairs that tests of independence select.
@@ -61,11 +70,13 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         Estimator of the gradient of the likelihood, as in :class:`DiscreteMRF`, such as "exact",
         "pcd" or "pseudo-likelihood", or an instance of a class of :mod:`skmrf.learners`. "auto" is
         "pseudo-likelihood" for the nodewise search, else "pcd". Here "pcd" is ``PCD(n_sweeps=2)``.
-        Two sweeps per step are enough, because learning starts near the optimum.
+        Two sweeps per step are enough, because learning starts near the optimum. Tables with
+        numeric columns need "auto" or "pseudo-likelihood".
     search : str or search strategy, default="tests"
         Strategy that decides which pairs are edges. An instance of a class of
         :mod:`skmrf.structure` has its own parameters, which a grid search names ``search__level``
-        etc. A name selects an instance with default parameters:
+        etc. Tables with numeric columns need "tests", "l1", "group-l1" or "nodewise". A name
+        selects an instance with default parameters:
 
         - "tests", :class:`~skmrf.structure.WaldTests`: Wald tests remove edges and score tests add
           edges, until nothing changes.
@@ -96,8 +107,15 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
           at most its 64 strongest such pairs.
     n_bootstraps : int, default=0
         Number of bootstraps: repetitions of the whole search on rows drawn with replacement.
+    column_types : "auto", str, list of str, or dict, default="auto"
+        Types of the columns: "categorical", "boolean", "ordinal", "integer", "continuous",
+        "non-negative" or "bounded". One type for all columns, a list with a type for each column,
+        or a dict by name or index. "auto" detects the types: numbers are categorical if they are
+        whole numbers with at most 20 distinct values, or have at most two distinct values. Text is
+        categorical. If other columns are numeric, ordinal columns are treated as numeric.
     categories : "auto" or list of lists, default="auto"
-        Categories of each column. "auto" uses the categories seen during fit.
+        Categories of each column with categories. "auto" uses the categories seen during fit. A
+        list makes all columns categorical if ``column_types="auto"``.
     optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance, default="auto"
         Optimizer of the parameters. "auto" is SGD if edges are removed while learning. Otherwise it
         is Adam for stochastic learners, and L-BFGS (FISTA with a penalty) for deterministic ones.
@@ -135,8 +153,11 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     coupling_ : ndarray of shape (n_features, n_features), or list of ndarray
         If all columns have two categories, or with ``statistic="agreement"``: a matrix of couplings
         for the states -1 and 1, which are half the parameters of agreement. A coupling is 0 if
-        there is no edge, and infinite if a column repeats another one. Otherwise: a list with the
-        centred table of each edge.
+        there is no edge, and infinite if a column repeats another one. If all columns are numeric:
+        a matrix of partial correlations. Otherwise: a list with an array for each edge. Two
+        categorical columns have their centred table, two numeric columns their partial correlation,
+        and a numeric and a categorical column a centred array of shape (n_categories,): the change
+        of the log-density per conditional standard deviation of the numeric column.
     confidence_intervals_ : ndarray of shape (n_edges, 2), or list of ndarray of shape (2, ...)
         Lower and upper limits of the 95% confidence intervals of the coupling or the table of each
         edge. They assume that the graph is known.
@@ -150,6 +171,11 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         Posterior probability that a pair is an edge. A mixture of two groups, edges and other
         pairs, is fitted to the test statistics of all pairs [4]_, [5]_. Edges weaker than about 0.7
         standard errors count as no edge.
+    predictability_ : ndarray of shape (n_features,)
+        How well each column is predicted by its neighbours in the training rows [8]_, from 0 to 1.
+        Numeric columns: share of the variance that the neighbours explain. Categorical columns:
+        normalised accuracy :math:`(A - A_0) / (1 - A_0)`, where :math:`A` is the accuracy of the
+        prediction by the neighbours, and :math:`A_0` the share of the most frequent category.
     edge_frequency_ : ndarray of shape (n_features, n_features)
         Share of the bootstraps in which a pair is an edge. It exists only if ``n_bootstraps`` is
         positive.
@@ -162,7 +188,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         Parameters of the edges during learning. ``edges``, shape (n_paths, 2), has pairs of column
         indices. ``iteration``, shape (n_records,), has numbers of updates. ``parameters``, shape
         (n_records, n_paths), has the parameters, or the norms of tables. ``removed``, shape
-        (n_paths,), has the update at which an edge was removed, or -1.
+        (n_paths,), has the update at which an edge was removed, or -1. Only for categorical tables.
     rounds_ : list of dict
         Number of edges at the beginning of each round, and numbers of removed and added edges.
     n_candidates_ : int
@@ -170,13 +196,17 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     alpha_ : float
         Strength of the penalty. It exists only with a penalised search.
     energy_ : FactorGraph
-        Fitted model of all columns. :mod:`skmrf.inference` has functions to query it.
+        Fitted model of all columns. :mod:`skmrf.inference` has functions to query it. It exists
+        only if no column is numeric.
+    column_types_ : list of str
+        Type of each column.
     categories_ : list of ndarray
-        Categories of each column.
+        Categories of each column, empty for numeric columns.
     history_ : dict of lists
-        Diagnostics of training: one list per quantity, with one entry per epoch.
+        Diagnostics of training: one list per quantity, with one entry per epoch. Empty if a column
+        is numeric.
     n_iter_ : int
-        Number of epochs of all rounds.
+        Number of epochs of all rounds, or number of rounds if a column is numeric.
     converged_ : bool
         Whether the last round converged and changed nothing.
     n_features_in_ : int
@@ -230,6 +260,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         unary=True,
         screen="auto",
         n_bootstraps=0,
+        column_types="auto",
         categories="auto",
         optimizer="auto",
         learning_rate="adaptive",
@@ -247,6 +278,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         self.unary = unary
         self.screen = screen
         self.n_bootstraps = n_bootstraps
+        self.column_types = column_types
         self.categories = categories
         self.optimizer = optimizer
         self.learning_rate = learning_rate
@@ -265,11 +297,12 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Training rows of categories. nan, None and NA are missing entries. They are assumed to
-            be missing at random and are imputed by samples of the model. The sample size of a pair
-            is the number of rows in which both columns are observed. Constant columns have no
-            edges. A column that repeats another column has an edge to this column only, unless the
-            repetition may be chance, as with few rows or rare categories.
+            Training rows of categories and numbers. nan, None and NA are missing entries. They are
+            assumed to be missing at random and are imputed by samples of the model. The sample size
+            of a pair is the number of rows in which both columns are observed. Constant columns
+            have no edges. A column that repeats another column, or is a monotone function of a
+            numeric column, has an edge to this column only, unless the repetition may be chance, as
+            with few rows or rare categories.
         y : ignored
             Not used.
         sample_weight : array-like of shape (n_samples,), optional
@@ -284,8 +317,9 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a column has real numbers that are not categories or no observed entry, if a
-            parameter is out of its range, or if the parameters of a column need more than
+            If a column has no observed entry or infinite entries, if it has more categories than
+            half of the rows and another column is numeric, if a parameter is out of its range or
+            does not support numeric columns, or if the parameters of a column need more than
             ``max_bytes``.
         """
         with unchanged_on_error(self):
@@ -327,25 +361,19 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Rows of categories that were seen during fit. Rows with a missing entry (nan, None or
-            NA) are not scored.
+            Rows of numbers, and of categories that were seen during fit. Rows with a missing entry
+            (nan, None or NA) are not scored.
         y : ignored
             Not used.
 
         Returns
         -------
         float
-            Mean over rows of the sum over columns of log p(column given all others).
+            Mean over rows of the sum over columns of log p(column given all others). The densities
+            of numeric columns are those of the transformed columns.
         """
         check_is_fitted(self)
-        codes = encode(read_query_columns(self, X), self.categories_, column_names(self))
-        complete = (codes != MISSING).all(axis=1)
-        if not complete.any():
-            raise ValueError(
-                "score needs at least one row without missing entries, but every row of X has "
-                "some. Impute them with DiscreteMRF.predict."
-            )
-        return float(np.mean(site_log_likelihood(self.energy_, codes[complete])[0]))
+        return score_rows(self, X)
 
     @property
     def graph_(self):
@@ -366,7 +394,8 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     def _learn(self, X, sample_weight):
         """Run the search for the graph, and return the fitted attributes."""
         search, learner = self._check_parameters()
-        table = self._encode(X, sample_weight)
+        table = encode_table(self, X, sample_weight, search)
+        model = make_model(self, table)
         reports = EpochReports(self, X, None, None)
         checkpoint, everything = self._checkpoint, table.all_rows
         rng = check_generator(self.random_state)
@@ -374,16 +403,16 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         estimation = self._estimation(learner, rng)
         resumed = checkpoint.take_saved()
         if resumed is None:
-            resumed = self._select(search, table.rows, estimation, reports)
+            resumed = self._select(search, table.rows, model, estimation, reports)
         bootstraps, (selection, estimation) = resumed
         checkpoint.set_fixed(resumed[1])
         interrupted = estimation.interrupted
         if bootstraps is not None and not checkpoint.ended:
-            self._run_bootstraps(bootstraps, search, table.rows, estimation, reports)
+            self._run_bootstraps(bootstraps, search, table.rows, model, estimation, reports)
             interrupted = bootstraps.interrupted
         if not interrupted and not checkpoint.ended:
             checkpoint.write(bootstraps, ended=True)
-        fitted = self._results(selection, search, table, estimation, bootstraps)
+        fitted = collect_results(selection, search, table, estimation, bootstraps)
         reports.finish(lambda: fitted)
         return fitted | {"_partial_estimation": None, "_interrupted": interrupted}
 
@@ -391,52 +420,38 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         """Train for one more epoch, and return the fitted attributes."""
         search, learner = self._check_parameters()
         previous = vars(self).get("_partial_estimation")
-        table = self._encode_part(X, sample_weight, resume=previous is not None)
+        table = encode_part(self, X, sample_weight, search, previous is not None)
         reports = EpochReports(self, X, None, 1)
         estimation = deepcopy(previous)
         if estimation is None:
             estimation = self._estimation(learner, check_generator(self.random_state))
         estimation.reports = reports
-        selection = search.select_more(table.rows, self._model(), estimation)
+        selection = search.select_more(table.rows, make_model(self, table), estimation)
         estimation.reports = None  # it holds the rows
-        fitted = self._results(selection, search, table, estimation, None)
+        fitted = collect_results(selection, search, table, estimation, None)
         reports.finish(lambda: fitted)
         interrupted = estimation.interrupted
         return fitted | {"_partial_estimation": estimation, "_interrupted": interrupted}
 
-    def _select(self, search, rows, estimation, reports):
+    def _select(self, search, rows, model, estimation, reports):
         """Run the graph search once; return initial bootstrap counts, the graph and the state."""
         estimation.reports = reports
-        selection = search.select(rows, self._model(), estimation)
+        selection = search.select(rows, model, estimation)
         estimation.reports = None  # it holds the rows
         bootstraps = None
         if self.n_bootstraps and not estimation.stopped:
             bootstraps = Bootstraps.start(len(rows.n_states), estimation.rng)
         return bootstraps, (selection, estimation)
 
-    def _run_bootstraps(self, bootstraps, search, rows, estimation, reports):
+    def _run_bootstraps(self, bootstraps, search, rows, model, estimation, reports):
         """Run the remaining bootstrap repetitions of the search."""
         self._checkpoint.write(bootstraps)
         reports.checkpoint = self._checkpoint
         estimation = replace(estimation, reports=reports, n_jobs=self.n_jobs)
-        run_bootstraps(bootstraps, self.n_bootstraps, rows, self._model(), search, estimation)
-
-    def _results(self, selection, search, table, estimation, bootstraps):
-        """Return the fitted attributes of a selected graph."""
-        graph = FittedGraph(selection, table.columns, table.all_rows, search.control)
-        fitted = graph.attributes(bootstraps) | {
-            "path_": Bunch(**estimation.path.summary(table.columns.kept)),
-            "rounds_": selection.rounds,
-            "n_candidates_": selection.n_candidates,
-            "categories_": table.categories,
-            "history_": estimation.history,
-            "n_iter_": estimation.n_iter,
-            "converged_": estimation.converged and selection.converged,
-        }
-        return fitted if estimation.alpha is None else fitted | {"alpha_": estimation.alpha}
+        run_bootstraps(bootstraps, self.n_bootstraps, rows, model, search, estimation)
 
     def _set_attributes(self, fitted):
-        for name in ("alpha_", "edge_frequency_"):  # not every fit has them
+        for name in OPTIONAL_ATTRIBUTES:
             vars(self).pop(name, None)
         vars(self).update(fitted)
 
@@ -462,36 +477,3 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
             self.optimizer, self.learning_rate, self.batch_size, self.max_iter, self.tol
         )
         return Estimation(learner, schedule, rng, Path(), n_jobs=self.n_jobs)
-
-    def _model(self):
-        return PairwiseModel(self.statistic, bool(self.unary), self.screen, self.max_bytes)
-
-    # Data ----------------------------------------------------------------------------------
-
-    def _encode(self, X, sample_weight):
-        """Encode the rows of ``fit``; the search skips constant and duplicate columns."""
-        categories, rows = self._encode_rows(X, sample_weight, resume=False)
-        same_states = self.statistic == "agreement"
-        columns = Columns.from_codes(rows.X, rows.weights, same_states=same_states)
-        return TrainingTable.from_rows(categories, rows, columns)
-
-    def _encode_part(self, X, sample_weight, resume):
-        """Encode the rows of ``partial_fit``; the search skips constant columns.
-
-        Duplicate columns are kept, because they may differ in later rows.
-        """
-        categories, rows = self._encode_rows(X, sample_weight, resume)
-        columns = Columns(np.flatnonzero(rows.n_states > 1), [], [])
-        return TrainingTable.from_rows(categories, rows, columns)
-
-    def _encode_rows(self, X, sample_weight, resume):
-        """Return the categories of the columns, and the encoded rows with a positive weight.
-
-        The number and the names of the columns are recorded, or checked if training resumes.
-        """
-        columns, categories, names = read_training_columns(self, X, resume)
-        if not resume and self.statistic == "agreement" and max(map(len, categories)) > 2:
-            categories = unite_categories(categories)
-        return categories, positive_rows(
-            encode(columns, categories, names), categories, sample_weight
-        )

@@ -33,7 +33,8 @@ class CouplingGraphDisplay:
 
     The width of an edge is proportional to its strength. If no column has more than two states,
     the strength is the absolute coupling :math:`|J|` of the states -1 and 1, and the colour shows
-    the sign of :math:`J`. Otherwise all edges have the same colour, and the strength is the norm
+    the sign of :math:`J`. If all columns of a structure learner are numeric, the couplings are
+    partial correlations. Otherwise all edges have the same colour, and the strength is the norm
     of the centred table, :math:`\lVert \theta_{ij} \rVert`. If more than 20 columns have no edge,
     these columns are omitted, unless the layout gives positions.
 
@@ -46,6 +47,8 @@ class CouplingGraphDisplay:
         Names of the columns.
     signed : bool
         Whether colours show the signs of the weights.
+    unit : str, default="nats"
+        Unit of the weights in the legend. It is empty for partial correlations.
 
     Attributes
     ----------
@@ -77,10 +80,11 @@ class CouplingGraphDisplay:
     [(0, 1), (0, 4), (1, 2), (2, 3), (3, 4)]
     """
 
-    def __init__(self, weights, names, signed):
+    def __init__(self, weights, names, signed, unit="nats"):
         self.weights = weights
         self.names = names
         self.signed = signed
+        self.unit = unit
 
     @classmethod
     def from_estimator(
@@ -120,7 +124,10 @@ class CouplingGraphDisplay:
         """
         check_estimator(cls, estimator, (DiscreteMRF, BoltzmannMachine, MRFStructureLearner))
         weights, signed = _get_weights(estimator)
-        return cls(weights, get_column_names(estimator), signed).plot(
+        is_correlation = isinstance(estimator, MRFStructureLearner) and signed
+        is_correlation = is_correlation and not hasattr(estimator, "energy_")
+        unit = "" if is_correlation else "nats"
+        return cls(weights, get_column_names(estimator), signed, unit).plot(
             threshold=threshold,
             n_strongest=n_strongest,
             layout=layout,
@@ -244,7 +251,7 @@ class CouplingGraphDisplay:
         finite = {bool(np.isfinite(w)) for *_, w in self.graph_.edges(data="weight")}
         if True in finite:
             for share in (1.0, 1 / 3):
-                label = f"|{kind}| = {share * self._max_weight():.2g} nats"
+                label = f"|{kind}| = {share * self._max_weight():.2g} {self.unit}".rstrip()
                 marks.append(Line2D([], [], color="0.4", linewidth=share * MAX_WIDTH, label=label))
         if False in finite:
             label = f"|{kind}| infinite"

@@ -3,8 +3,10 @@
 import numpy as np
 from scipy.stats import norm
 
+from .._utils.codes import MISSING
 from ..energies import FactorGraph
 from ..energies.log_linear import pair_basis
+from .nodewise import normalized_accuracy
 from .rows import duplicate_table
 from .significance import adjust_p_values, edge_probabilities, z_from_chi2
 
@@ -30,6 +32,8 @@ class FittedGraph:
     edges : ndarray of shape (n_edges, 2)
         Edges of the selection, and pairs of duplicate columns, in lexicographic order.
     """
+
+    has_energy = True  # the attribute energy_ is a model of all columns
 
     def __init__(self, selection, columns, rows, control):
         self.selection = selection
@@ -65,8 +69,10 @@ class FittedGraph:
             "strength_": self.strength,
             "p_values_": self.p_values(),
             "edge_probability_": self.probabilities(),
-            "energy_": self.model(),
+            "predictability_": self.predictability(),
         }
+        if self.has_energy:
+            fitted["energy_"] = self.model()
         if bootstraps is not None and bootstraps.n_done:
             fitted["edge_frequency_"] = self.frequencies(bootstraps.frequencies())
         return fitted
@@ -114,6 +120,18 @@ class FittedGraph:
     def frequencies(self, kept):
         """Return the bootstrap frequency of each pair of columns; duplicates have frequency 1."""
         return self._pair_matrix(kept, 0.0, 1.0)
+
+    def predictability(self):
+        """Return the normalised accuracy of each column given its neighbours, 1 for duplicates."""
+        out = np.zeros(len(self.rows.n_states))
+        X = self.rows.X[:, self.columns.kept]
+        out[self.columns.kept] = normalized_accuracy(self.energy, X, self.rows.weights)
+        return self._set_duplicates(out)
+
+    def _set_duplicates(self, values):
+        """Set the values of columns that have a duplicate, and of the duplicates, to 1."""
+        values[np.array(self.columns.duplicates, dtype=np.int64).ravel()] = 1.0
+        return values
 
     def model(self):
         """Return the model of all columns as a :class:`FactorGraph`."""
@@ -181,6 +199,75 @@ class FittedGraph:
         return np.concatenate([both.reshape(-1, 2), of_duplicates.reshape(-1, 2)])[self.order]
 
 
+class MixedGraph(FittedGraph):
+    """Selected graph of mixed columns, whose nodes are all columns of the data.
+
+    The parameters are those of :class:`FittedGraph`, with rows of the type
+    :class:`~skmrf.structure.mixed.MixedRows`.
+    """
+
+    has_energy = False
+
+    @property
+    def has_scalar_couplings(self):
+        """True if all columns are numeric, so that each edge has a partial correlation."""
+        return bool((self.rows.n_states == 0).all())
+
+    @property
+    def strength(self):
+        """Symmetric (n_columns, n_columns) matrix with the norm of each edge's interaction."""
+        norms = [np.linalg.norm(table) for table in self._duplicate_tables()]
+        return self._edge_matrix(self.energy.strengths(), norms)
+
+    def coupling(self):
+        """Return the matrix of partial correlations, or a list with an array for each edge."""
+        tables = [*self.energy.tables(), *self._duplicate_tables()]
+        if self.has_scalar_couplings:
+            values = np.clip([float(table) for table in tables], -1.0, 1.0)
+            n_edges = len(tables) - self.n_duplicates
+            return self._edge_matrix(values[:n_edges], values[n_edges:])
+        return self._sort_edges(tables)
+
+    def intervals(self):
+        """Return lower and upper 95% confidence limits of the interaction of each edge.
+
+        Those of partial correlations are from Fisher's transform.
+        """
+        limits = []
+        degree = np.bincount(self.energy.form.edges.ravel(), minlength=len(self.columns.kept))
+        counts = self.rows.count_observed(self.columns.kept[self.energy.form.edges])
+        tables, variances = self.energy.tables(), self.energy.table_variances()
+        for e, (i, j) in enumerate(self.energy.form.edges.tolist()):
+            if np.ndim(tables[e]) == 0:
+                free = max(counts[e] - max(degree[i], degree[j]) - 2.0, 1.0)
+                z = np.arctanh(np.clip(tables[e], -1.0 + 1e-15, 1.0 - 1e-15))
+                limits.append(np.tanh(z + Z_975 / np.sqrt(free) * np.array([-1.0, 1.0])))
+            else:
+                half = Z_975 * np.sqrt(variances[e].clip(0.0))
+                limits.append(np.stack([tables[e] - half, tables[e] + half]))
+        limits = self._sort_edges([*limits, *(np.stack([t, t]) for t in self._duplicate_tables())])
+        return np.array(limits).reshape(-1, 2) if self.has_scalar_couplings else limits
+
+    def predictability(self):
+        """Return the predictability of each column by its neighbours, 1 for duplicates."""
+        out = np.zeros(len(self.rows.n_states))
+        out[self.columns.kept] = self.energy.predictability
+        return self._set_duplicates(out)
+
+    def _duplicate_tables(self):
+        """Return a correlation of 1 or -1 for numeric duplicates, and tables for the others."""
+        tables = []
+        for i, j in self.columns.duplicates:
+            if self.rows.n_states[i]:
+                states = np.where(self.rows.observed, self.rows.X, MISSING).astype(np.int64)
+                tables.append(duplicate_table(states, i, j, self.rows.n_states))
+            else:
+                known = self.rows.observed[:, i]
+                x, y = self.rows.X[known, i], self.rows.X[known, j]
+                tables.append(np.sign(y[x.argmax()] - y[x.argmin()]))
+        return tables
+
+
 def edge_attributes(fitted):
     """Return the edge attributes of the networkx graph, given a dict of the fitted attributes."""
     coupling, strength = fitted["coupling_"], fitted["strength_"]
@@ -193,9 +280,18 @@ def edge_attributes(fitted):
     }
     if has_scalar_couplings:
         attributes["sign"] = np.sign(coupling)
+    elif "energy_" not in fitted:
+        attributes["sign"] = np.array([_find_sign(table) for table in coupling])
     if "edge_frequency_" in fitted:
         attributes["frequency"] = fitted["edge_frequency_"]
     return attributes
+
+
+def _find_sign(table):
+    """Return the sign of an interaction with a single parameter, and 0 for other interactions."""
+    if np.ndim(table) == 0:
+        return float(np.sign(table))
+    return float(np.sign(table.flat[-1])) if set(table.shape) == {2} else 0.0
 
 
 def build_network(names, edges, attributes):

@@ -4,9 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._utils.codes import MISSING
 from .._utils.parallel import run_blocks
-from .regression import Regression, build_nodes
+from .regression import Patterns, Regression, build_nodes
 from .significance import quadratic_forms
+
+GAMMA = 0.5  # parameter of the extended Bayesian information criterion
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +121,65 @@ def fit_nodes(X, weights, form, *, n_jobs=None):
         np.array([len(fit[0]) for fit in fits]),
         [fit[0] for fit in fits],
     )
+
+
+def extended_bic(fits, n_edges, count):
+    """Return the extended Bayesian information criterion of fitted nodewise regressions.
+
+    Parameters
+    ----------
+    fits : NodeFits or MixedFits
+        Regressions of all variables on their neighbours.
+    n_edges : int
+        Number of edges.
+    count : float
+        Weighted number of rows.
+
+    Returns
+    -------
+    float
+        Criterion in nats; smaller is better. :func:`skmrf.structure.pairwise.ebic` has the formula.
+    """
+    cost = fits.n_parameters.sum() * np.log(count)
+    cost += 4.0 * GAMMA * n_edges * np.log(max(len(fits.n_parameters) - 1, 1))
+    return float(cost - 2.0 * np.sum(fits.log_likelihood))
+
+
+def normalized_accuracy(energy, X, weights):
+    r"""Return how well each variable is predicted by its neighbours, shape (n_variables,).
+
+    The measure is the normalised accuracy :math:`(A - A_0) / (1 - A_0)`. The accuracy :math:`A` is
+    the share of the rows in which the most probable state given the neighbours occurs, and
+    :math:`A_0` is the share of the most frequent state. Rows in which the variable or a neighbour
+    is missing are left out.
+
+    Parameters
+    ----------
+    energy : LogLinearEnergy
+        Model of the variables.
+    X : ndarray of shape (n_rows, n_variables)
+        State codes, MISSING where not observed.
+    weights : ndarray of shape (n_rows,)
+        Number of times that each row counts.
+    """
+    out = np.zeros(X.shape[1])
+    edges = energy.edge_parameters()
+    for node in build_nodes(energy.form):
+        i = node.variable
+        rows = (X[:, [i, *node.partners]] != MISSING).all(axis=1)
+        if not len(node.edges) or not rows.any():
+            continue
+        own = np.zeros(0)
+        if energy.form.unary:
+            own = energy.theta["unary"][slice(*energy.form.unary_start[i : i + 2])]
+        theta = np.concatenate([own, *(edges[e] for e in node.edges)])
+        patterns = Patterns(node, np.ascontiguousarray(X[rows].T))
+        counts = patterns.counts(weights[rows])
+        log_p = node.log_probabilities(theta, patterns.regressors(slice(None)))
+        hits = counts[log_p.argmax(axis=0), np.arange(len(patterns))].sum()
+        base = counts.sum(axis=1).max()
+        out[i] = max(hits - base, 0.0) / max(counts.sum() - base, 1e-300)
+    return out
 
 
 def likelihood_ratio(fits, X, weights, edges, *, n_jobs=None):

@@ -1,20 +1,11 @@
 """Edge selection by L1 and group L1 penalties."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from .._utils.parameters import check_choice, check_number_or
-from ..energies.log_linear import LogLinearForm
 from ..learners import PseudoLikelihood
-from ..learners.pseudo_likelihood import site_log_likelihood
-from ..training import loop, penalties
-from ..training import state as loop_state
 from ..training.part_reports import warn_interrupted
-from ..training.settings import Settings
-from .estimation import TableLearnerAdapter
-from .nodewise import fit_nodes
-from .screening import candidate_pairs
+from .mixed_nodes import MIN_VARIANCE, Multinomial, log_probabilities
 from .search import Search
 
 PENALTIES = ("l1", "group-l1")
@@ -23,8 +14,8 @@ N_FINER = 6  # further strengths around the best strength of the path
 PATH_MARGIN = 1.001  # of the largest strength; rounding must not leave an edge there
 SMALLEST_SHARE = 0.01  # smallest strength of the path, as a share of the largest
 N_FOLDS = 5
-GAMMA = 0.5  # parameter of the extended Bayesian information criterion
-MAX_ITER, TOL = 500, 1e-4
+MAX_STEPS, MAX_INNER = 100, 500  # of the regressions of mixed columns
+STEP_TOLERANCE, INNER_TOLERANCE = 1e-5, 1e-6
 
 
 class Penalized(Search):
@@ -54,6 +45,8 @@ class Penalized(Search):
     .. [1] R. Foygel Barber and M. Drton, "High-dimensional Ising model selection with Bayesian
        information criteria", Electronic Journal of Statistics 9 (2015).
     """
+
+    takes_numbers = True
 
     def __init__(self, penalty="group-l1", alpha="ebic", control="holm"):
         self.penalty = penalty
@@ -85,24 +78,19 @@ class Penalized(Search):
         n_candidates : int
             Number of candidate pairs.
         """
-        pairs = candidate_pairs(rows, model)
+        pairs = model.candidates(rows)
         edges = self._nonzero_edges(rows, pairs, model, estimation) if len(pairs) else pairs
         return edges, len(pairs)
 
     def _nonzero_edges(self, rows, edges, model, estimation):
         """Return the edges with nonzero parameters in the penalised estimate."""
-        start = model.independent(rows, edges)
-        # an edge is in one term of a likelihood, but in two terms of a pseudo-likelihood
-        scale = 1.0 if isinstance(estimation.learner, PseudoLikelihood) else 0.5
-        # a model of all candidates would impute noise as dependence
-        rows = rows.impute(start, estimation.rng)
+        path = model.penalised_path(rows, edges, self.penalty, estimation)
         alpha = self.alpha
         if isinstance(alpha, str):
-            alpha = scale * choose_alpha(rows, start, self.penalty, alpha, estimation)
+            alpha = path.scale * choose_alpha(path, alpha, estimation)
         estimation.alpha, kept = alpha, np.zeros(len(edges), dtype=bool)
-        if alpha < scale * _largest_alpha(rows, start, self.penalty):
-            penalty = penalties.make_penalty(self.penalty, alpha, start.penalty_groups())
-            kept = estimation.learn(start, rows, penalty=penalty).strengths() > 0
+        if alpha < path.scale * path.largest_alpha():
+            kept = path.select(alpha, estimation)
         estimation.path.remove(edges[~kept])
         return edges[kept]
 
@@ -146,31 +134,45 @@ class Nodewise(Penalized):
             )
 
 
-def choose_alpha(rows, start, name, criterion, estimation):
+def choose_alpha(path, criterion, estimation):
     """Return the penalty strength that EBIC or cross-validation selects.
 
-    After Ctrl-C it is the best of the strengths that were evaluated. The rows must have no missing
-    entries, and ``start`` must be the model of independent variables.
+    After Ctrl-C it is the best of the strengths that were evaluated.
+
+    Parameters
+    ----------
+    path : object with the methods of :class:`~skmrf.structure.pairwise.PairwisePath`
+        Penalised estimates of rows without missing entries.
+    criterion : {"ebic", "cv"}
+        Extended Bayesian information criterion, or 5-fold cross-validation.
+    estimation : Estimation
+        Its random generator draws the folds.
+
+    Returns
+    -------
+    float
+        Strength of the penalty.
     """
-    alphas = _alpha_path(rows, start, name)
+    # the graph of the first strength has no edges
+    alphas = PATH_MARGIN * path.largest_alpha() * np.geomspace(1.0, SMALLEST_SHARE, N_ALPHAS)
     if criterion == "ebic":
-        return _choose_by_ebic(rows, start, name, alphas, estimation)
-    fold = estimation.rng.permutation(len(rows.X)) % min(N_FOLDS, len(rows.X))
-    scores, fold_scores = [], _held_out_scores(rows, start, name, alphas, fold)
+        return _choose_by_ebic(path, alphas, estimation)
+    n_rows = len(path.rows.X)
+    fold = estimation.rng.permutation(n_rows) % min(N_FOLDS, n_rows)
+    scores, fold_scores = [], _held_out_scores(path, alphas, fold)
     _collect(scores, fold_scores, int(fold.max()) + 1, "folds", estimation)
     return float(alphas[np.argmax(np.sum(scores, axis=0))])
 
 
-def _choose_by_ebic(rows, start, name, alphas, estimation):
+def _choose_by_ebic(path, alphas, estimation):
     """Return the penalty strength with the smallest EBIC on a coarse grid and then a finer grid."""
     scores, unit = [], "penalties"
-    criteria = _ebic_scores(rows, start, name, alphas, estimation.n_jobs)
-    _collect(scores, criteria, len(alphas), unit, estimation)
+    _collect(scores, _ebic_scores(path, alphas, estimation.n_jobs), len(alphas), unit, estimation)
     if len(scores) == len(alphas):
         best = int(np.argmin(scores))
         around = alphas[max(best - 1, 0)], alphas[min(best + 1, len(alphas) - 1)]
         finer = np.geomspace(*around, N_FINER + 2)[1:-1]
-        criteria = _ebic_scores(rows, start, name, finer, estimation.n_jobs)
+        criteria = _ebic_scores(path, finer, estimation.n_jobs)
         alphas = np.append(alphas, finer)
         _collect(scores, criteria, len(alphas), unit, estimation)
     return float(alphas[np.argmin(scores)])
@@ -190,102 +192,165 @@ def _collect(scores, values, n, unit, estimation):
         estimation.stopped = estimation.interrupted = True
 
 
-def _ebic_scores(rows, start, name, alphas, n_jobs):
+def _ebic_scores(path, alphas, n_jobs):
     """Yield the EBIC of the penalised estimate for each penalty strength."""
-    for energy in _penalised_energies(rows, start, name, alphas):
-        yield ebic(rows, energy, n_jobs)
+    for estimate in path.estimates(alphas):
+        yield path.ebic(estimate, n_jobs)
 
 
-def _held_out_scores(rows, start, name, alphas, fold):
+def _held_out_scores(path, alphas, fold):
     """Yield, for each fold, the held-out pseudo-log-likelihoods for all penalty strengths."""
     for k in range(fold.max() + 1):
-        train, test = rows.reweight(1.0 * (fold != k)), rows.reweight(1.0 * (fold == k))
-        yield [
-            test.weights @ site_log_likelihood(energy.graph, test.X)[0]
-            for energy in _penalised_energies(train, start, name, alphas)
-        ]
+        train, test = path.reweight(1.0 * (fold != k)), path.reweight(1.0 * (fold == k))
+        yield [test.score(estimate) for estimate in train.estimates(alphas)]
 
 
-def _pseudo_likelihood(rows, start):
-    """Return a function that maps an energy to the rows' pseudo-log-likelihood and its gradient."""
-    learner = TableLearnerAdapter(PseudoLikelihood())
-    state = learner.init(start, rows.batch, None)
-    return lambda energy: learner.objective(energy, rows.batch, state)
+class PenalisedNodes:
+    r"""Penalised regressions of all variables, in which both directions of an edge form one group.
 
+    With the design matrix D and the regressors :math:`D_i` of variable i as responses, the
+    objective is
 
-def _largest_alpha(rows, start, name):
-    """Return the smallest penalty strength at which all edges have zero parameters."""
-    _, gradient = _pseudo_likelihood(rows, start)(start)
-    pairs, owner = gradient["pairs"], start.form.owner
-    sizes = np.maximum(np.bincount(owner), 1)
-    norms = np.sqrt(np.bincount(owner, pairs**2) / sizes)
-    return max(float(np.abs(pairs).max() if name == "l1" else norms.max()), 1e-12)
+    .. math:: -\frac{1}{N} \sum_i \ell_i(B_i) + \alpha \sum_{(i,j)} \sqrt{d_{ij}} \,
+              \Big( \tfrac12 \lVert B_{ij} \rVert^2 + \tfrac12 \lVert B_{ji} \rVert^2 \Big)^{1/2},
 
-
-def _alpha_path(rows, start, name):
-    """Return decreasing penalty strengths; the first is so large that the graph has no edges."""
-    return (
-        PATH_MARGIN
-        * _largest_alpha(rows, start, name)
-        * np.geomspace(1.0, SMALLEST_SHARE, N_ALPHAS)
-    )
-
-
-def _penalised_energies(rows, energy, name, alphas):
-    """Yield the penalised estimate for each penalty strength, with a warm start at the last one.
-
-    The objective is the pseudo-likelihood.
-    """
-    learner = TableLearnerAdapter(PseudoLikelihood())
-    settings = Settings(
-        optimizer=None,
-        max_iter=MAX_ITER,
-        tol=TOL,
-        average=False,
-        complete=False,
-        interruptible=False,
-    )
-    state = loop_state.start(energy, learner, rows.batch, settings, None)
-    for alpha in alphas:
-        penalty = penalties.make_penalty(name, alpha, energy.penalty_groups())
-        settings = replace(settings, penalty=penalty)
-        state = loop.run(learner, rows.batch, settings, state)
-        yield state.energy
-
-
-def ebic(rows, energy, n_jobs=None):
-    r"""Return the extended Bayesian information criterion (EBIC) of the graph of nonzero edges.
-
-    .. math:: \sum_i \left( -2 \ell_i + k_i \log N + 2 \gamma d_i \log(n - 1) \right)
-
-    where :math:`\ell_i` is the maximal conditional log-likelihood of variable i given its
-    :math:`d_i` neighbours, :math:`k_i` is its number of parameters, N is the number of rows, n is
-    the number of variables and :math:`\gamma = 1/2`. For variables of two states it is the
-    criterion of the reference. A neighbour of more states also counts once.
+    where :math:`B_{ij}` are the parameters of j in the regression of i, and :math:`d_{ij}` is their
+    number. Numeric variables have the conditional variance 1. With the penalty "l1", each group has
+    one parameter of each direction.
 
     Parameters
     ----------
-    rows : Rows
-        Rows without missing entries.
-    energy : LogLinearEnergy
-        Model whose nonzero edges are evaluated.
-    n_jobs : int or None
-        Number of threads over variables.
-
-    Returns
-    -------
-    float
-        Criterion in nats; smaller is better.
-
-    References
-    ----------
-    R. Foygel Barber and M. Drton, "High-dimensional Ising model selection with Bayesian information
-    criteria", Electronic Journal of Statistics 9 (2015).
+    design : Design
+        Regressors of complete rows.
+    edges : ndarray of shape (n_edges, 2)
+        Pairs of variables whose parameters can be nonzero.
+    penalty : {"l1", "group-l1"}
+        Penalty on the parameters of edges.
     """
-    edges = energy.form.edges[energy.strengths() > 0]
-    form = LogLinearForm.build(rows.n_states, edges, energy.form.statistic, energy.form.unary)
-    fits = fit_nodes(rows.X, rows.weights, form, n_jobs=n_jobs)
-    n = len(rows.n_states)
-    cost = fits.n_parameters.sum() * np.log(rows.count)
-    cost += 4.0 * GAMMA * len(edges) * np.log(max(n - 1, 1))
-    return float(cost - 2.0 * np.sum(fits.log_likelihood))
+
+    def __init__(self, design, edges, penalty):
+        self.design = design
+        self.edges = edges
+        self.penalty = penalty
+        self.members = np.repeat(np.eye(len(design.sizes)), design.sizes, axis=0)
+        allowed = np.zeros((len(design.sizes), len(design.sizes)))
+        allowed[tuple(edges.T)] = 1.0
+        self.allowed = self._to_entries(allowed + allowed.T)
+        self.weights = self._to_entries(np.sqrt(np.outer(design.sizes, design.sizes)))
+        if penalty == "l1":
+            self.weights = np.ones_like(self.weights)
+        self.gram = design.gram / design.count
+        self.curvature = np.linalg.eigvalsh(self.gram)[-1]
+        sizes = design.sizes.tolist()
+        self.blocks = [
+            (j, slice(a - 1, b - 1))
+            for j, (a, b) in enumerate(zip(design.start[:-1], design.start[1:], strict=True))
+            if sizes[j] and not design.is_number(j)
+        ]
+
+    def _to_entries(self, matrix):
+        """Expand a matrix over variables to a matrix over their regressors."""
+        return self.members @ matrix @ self.members.T
+
+    def start(self):
+        """Return the parameters without edges, shape (n_columns, n_columns - 1)."""
+        B = np.zeros((len(self.gram), len(self.gram) - 1))
+        B[0] = self.gram[0, 1:]
+        for j, block in self.blocks:
+            B[0, block] = Multinomial(self.design, j, ()).start()[0]
+        return B
+
+    def value_and_gradient(self, B):
+        """Return the negative mean log-likelihood of all variables, and its gradient."""
+        design, count = self.design, self.design.count
+        gradient = self.gram @ B - self.gram[:, 1:]
+        value = 0.5 * (B * (gradient - self.gram[:, 1:])).sum(axis=0)
+        value += 0.5 * np.diag(self.gram)[1:]
+        total = value.sum()
+        for j, block in self.blocks:
+            log_p = log_probabilities(design.values @ B[:, block], design.codes[j])
+            residuals = design.codes[j][design.states[j]] - np.exp(log_p) @ design.codes[j]
+            gradient[:, block] = -(design.values.T @ (residuals * design.weights[:, None])) / count
+            own = design.weights @ log_p[np.arange(len(log_p)), design.states[j]]
+            total -= value[block].sum() + own / count
+        return total, gradient
+
+    def score(self, B):
+        """Return the sum over the rows of the log-likelihoods of all variables, in nats.
+
+        The conditional variance of a numeric variable is its residual variance.
+        """
+        design, total = self.design, 0.0
+        for j in np.flatnonzero(design.sizes).tolist():
+            linear = design.values @ B[:, design.start[j] - 1 : design.start[j + 1] - 1]
+            if design.is_number(j):
+                residuals = design.values[:, design.start[j]] - linear[:, 0]
+                left = max(design.weights @ residuals**2 / design.count, MIN_VARIANCE)
+                total -= 0.5 * design.count * np.log(left)
+            else:
+                log_p = log_probabilities(linear, design.codes[j])
+                total += design.weights @ log_p[np.arange(len(log_p)), design.states[j]]
+        return total
+
+    def nonzero_edges(self, B):
+        """Return a mask of the edges with nonzero parameters, shape (n_edges,)."""
+        sums = self.members.T @ np.abs(B[1:]) @ self.members
+        return (sums + sums.T)[tuple(self.edges.T)] > 0
+
+    def norms(self, B):
+        """Return the norm of the group of each parameter, shape (n_columns - 1, n_columns - 1)."""
+        squares = B[1:] ** 2
+        if self.penalty == "group-l1":
+            squares = self._to_entries(self.members.T @ squares @ self.members)
+        return np.sqrt((squares + squares.T) / 2)
+
+    def largest_alpha(self):
+        """Return the smallest penalty strength at which all edges have zero parameters."""
+        _, gradient = self.value_and_gradient(self.start())
+        norms = 2.0 * self.norms(gradient) * self.allowed / np.maximum(self.weights, 1e-12)
+        return max(float(norms.max(initial=0.0)), 1e-12)
+
+    def prox(self, B, thresholds):
+        """Shrink the groups of parameters towards zero by given thresholds."""
+        norms = np.maximum(self.norms(B), 1e-300)
+        out = B.copy()
+        out[1:] *= self.allowed * np.maximum(1.0 - thresholds / norms, 0.0)
+        return out
+
+    def solve(self, alpha, B):
+        """Return the parameters that minimise the objective, from initial parameters.
+
+        A step minimises a quadratic approximation, whose Hessian is that of independent variables,
+        times a factor that is increased until the objective decreases.
+        """
+        scale, (value, gradient) = 1.0, self.value_and_gradient(B)
+        for _ in range(MAX_STEPS):
+            new, step = self._minimise_quadratic(alpha, B, gradient, scale)
+            new_value, new_gradient = self.value_and_gradient(new)
+            bound = (gradient * step).sum() + 0.5 * scale * (step * (self.gram @ step)).sum()
+            if new_value > value + bound + 1e-12 * abs(value):
+                scale *= 2.0
+                continue
+            B, value, gradient = new, new_value, new_gradient
+            scale = max(1.0, scale / 1.5)
+            if np.abs(step).max(initial=0.0) < STEP_TOLERANCE:
+                break
+        return B
+
+    def _minimise_quadratic(self, alpha, B, gradient, scale):
+        """Return the minimum of the quadratic approximation plus the penalty, and its step."""
+        rate = 1.0 / (scale * self.curvature)
+        # half of the norm of both directions, so the proximal map has twice the threshold
+        thresholds = 0.5 * rate * alpha * self.weights
+        step = momentum = np.zeros_like(B)
+        t = 1.0
+        for _ in range(MAX_INNER):
+            slope = gradient + scale * (self.gram @ momentum)
+            new = self.prox(B + momentum - rate * slope, thresholds) - B
+            t_new = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
+            momentum = new + (t - 1.0) / t_new * (new - step)
+            change = np.abs(new - step).max(initial=0.0)
+            step, t = new, t_new
+            if change < INNER_TOLERANCE:
+                break
+        return B + step, step

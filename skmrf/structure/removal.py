@@ -4,14 +4,8 @@ import numpy as np
 
 from .._utils.parameters import check_number
 from .assessment import add_score_tests, assess
-from .screening import candidate_pairs
-from .search import (
-    Search,
-    Selection,
-    count_changes,
-    fit_conditionals,
-    transfer_parameters,
-)
+from .pairwise import fit_conditionals, transfer_parameters
+from .search import Search, Selection, count_changes
 
 PAPER_THRESHOLD = 0.004  # log(0.501 / 0.499)
 
@@ -72,7 +66,7 @@ class RemovalWhileLearning(Search):
         Selection
             Remaining edges with their parameters and tests.
         """
-        start = model.independent(rows, candidate_pairs(rows, model))
+        start = model.independent(rows, model.candidates(rows))
         energy = estimation.learn(start, rows, restriction=self._restriction(estimation))
         return _select_remaining(rows, energy, model, estimation)
 
@@ -96,7 +90,7 @@ class RemovalWhileLearning(Search):
             Remaining edges with their parameters and tests.
         """
         resumed = estimation.state is not None
-        edges = np.zeros((0, 2), int) if resumed else candidate_pairs(rows, model)
+        edges = np.zeros((0, 2), int) if resumed else model.candidates(rows)
         energy = model.independent(rows, edges)
         if resumed or len(edges):
             energy = estimation.learn_epoch(energy, rows, self._restriction(estimation))

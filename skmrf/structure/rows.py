@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -47,16 +48,36 @@ class Columns:
         Both columns are kept if they may be equal by chance, as with few rows or rare states. With
         ``same_states``, duplicates of more than two states must have the same codes.
         """
-        first, kept, duplicates, p = {}, [], [], []
-        n_pairs = X.shape[1] * (X.shape[1] - 1) / 2
+        keyed = []
         for j, column in enumerate(X.T):
             codes = relabel_states(column)
-            if codes.max() < 1:
-                continue
-            if same_states and codes.max() > 1:
+            n_codes = codes.max() + 1
+            if same_states and n_codes > 2:
                 codes = column.astype(codes.dtype)
-            original = first.setdefault(codes.tobytes(), j)
-            chance = 1.0 if original == j else n_pairs * coincidence_probability(codes, weights)
+            if n_codes > 1:
+                keyed.append((j, codes, coincidence_probability))
+        return cls.from_keys(keyed, X.shape[1], weights)
+
+    @classmethod
+    def from_keys(cls, keyed, n_columns, weights):
+        """Find duplicates among columns that are not constant.
+
+        Parameters
+        ----------
+        keyed : list of (int, ndarray of int, callable)
+            For each column that is not constant: its index, an array that is equal for duplicates,
+            and a function of the array and the weights that returns the probability that a random
+            permutation of the column is a duplicate of it.
+        n_columns : int
+            Number of columns.
+        weights : ndarray of shape (n_rows,)
+            Sample weights.
+        """
+        first, kept, duplicates, p = {}, [], [], []
+        n_pairs = n_columns * (n_columns - 1) / 2
+        for j, codes, probability in keyed:
+            original = first.setdefault((probability, codes.tobytes()), j)
+            chance = 1.0 if original == j else n_pairs * probability(codes, weights)
             if chance > MAX_COINCIDENCE:
                 kept.append(j)
             else:
@@ -106,8 +127,45 @@ def duplicate_table(X, original, duplicate, n_states):
     return table
 
 
+class WeightedRows:
+    """Base class of encoded training rows with sample weights.
+
+    A subclass has the attributes ``X``, ``weights``, ``n_states`` and ``observed``.
+    """
+
+    @property
+    def count(self):
+        """Weighted number of rows: the sum of the weights."""
+        return float(self.weights.sum())
+
+    @cached_property
+    def has_missing(self):
+        """True if any entry is missing."""
+        return not bool(self.observed.all())
+
+    @cached_property
+    def _observed_pair_counts(self):
+        return count_observed_pairs(self.observed, self.weights)
+
+    def count_observed(self, edges):
+        """Return, for each edge, the weighted number of rows that observe both variables."""
+        if not self.has_missing:
+            return np.full(len(edges), self.count)
+        return self._observed_pair_counts[edges[:, 0], edges[:, 1]]
+
+    def select_columns(self, columns):
+        """Return rows with some of the columns only."""
+        X = np.ascontiguousarray(self.X[:, columns])
+        return type(self)(X, self.weights, self.n_states[columns])
+
+    def reweight(self, factors):
+        """Multiply the row weights by factors; return the rows with positive factors."""
+        kept = factors > 0
+        return type(self)(self.X[kept], self.weights[kept] * factors[kept], self.n_states)
+
+
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(WeightedRows):
     """Training rows as state codes, with sample weights.
 
     Attributes
@@ -125,30 +183,15 @@ class Rows:
     n_states: np.ndarray
 
     @property
-    def count(self):
-        """Weighted number of rows: the sum of the weights."""
-        return float(self.weights.sum())
+    def observed(self):
+        """Mask of the observed entries, shape (n_rows, n_variables)."""
+        return self.X != MISSING
 
     @cached_property
     def batch(self):
         """One batch with all rows, for the training loop."""
         equal = (self.weights == self.weights[0]).all()
         return Batch(self.X, None, None if equal else np.log(self.weights))
-
-    @cached_property
-    def has_missing(self):
-        """True if any entry is missing."""
-        return bool((self.X == MISSING).any())
-
-    @cached_property
-    def _observed_pair_counts(self):
-        return count_observed_pairs(self.X, self.weights)
-
-    def count_observed(self, edges):
-        """Return, for each edge, the weighted number of rows that observe both variables."""
-        if not self.has_missing:
-            return np.full(len(edges), self.count)
-        return self._observed_pair_counts[edges[:, 0], edges[:, 1]]
 
     def smoothed_frequencies(self, i):
         """Return the state frequencies of variable i, after 0.5 is added to each state count."""
@@ -169,11 +212,6 @@ class Rows:
         X, _ = sweep(energy, start, generators, n_sweeps=IMPUTATION_SWEEPS, clamped=observed)
         return Rows(X, self.weights, self.n_states)
 
-    def reweight(self, factors):
-        """Multiply the row weights by factors; return the rows with positive factors."""
-        kept = factors > 0
-        return Rows(self.X[kept], self.weights[kept] * factors[kept], self.n_states)
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
@@ -182,36 +220,52 @@ class TrainingTable:
     Attributes
     ----------
     categories : list of ndarray
-        Categories of each column.
-    all_rows : Rows
+        Categories of each column, empty for numbers.
+    all_rows : Rows or MixedRows
         Rows of positive weight, with all columns.
     columns : Columns
         Columns of the search, and their duplicates.
-    rows : Rows
+    rows : Rows or MixedRows
         Rows of positive weight, with the columns of the search only.
+    types : list of str
+        Type of each column.
+    encoder : ScoredColumns or None
+        Encoder of a table with numeric columns.
     """
 
     categories: list
     all_rows: Rows
     columns: Columns
     rows: Rows
+    types: list
+    encoder: Any = None
 
     @classmethod
-    def from_rows(cls, categories, rows, columns):
+    def from_rows(cls, categories, rows, columns, types, encoder=None):
         """Create the table from encoded rows and the columns that the graph search uses."""
-        kept = columns.kept
-        X = np.ascontiguousarray(rows.X[:, kept])
-        return cls(categories, rows, columns, Rows(X, rows.weights, rows.n_states[kept]))
+        selected = rows.select_columns(columns.kept)
+        return cls(categories, rows, columns, selected, types, encoder)
 
 
-def positive_rows(codes, categories, sample_weight):
-    """Return the rows of positive sample weight; warn if the weights sum to less than 2."""
-    weights = check_sample_weight(sample_weight, len(codes))
-    weights = np.ones(len(codes)) if weights is None else weights
+def positive_rows(rows_type, X, n_states, sample_weight):
+    """Return the rows of positive sample weight; warn if the weights sum to less than 2.
+
+    Parameters
+    ----------
+    rows_type : type
+        Class of the rows, :class:`Rows` or :class:`~skmrf.structure.mixed.MixedRows`.
+    X : ndarray of shape (n_rows, n_columns)
+        Encoded rows.
+    n_states : list of int
+        Number of states of each column.
+    sample_weight : array-like of shape (n_rows,) or None
+        Number of times that each row counts.
+    """
+    weights = check_sample_weight(sample_weight, len(X))
+    weights = np.ones(len(X)) if weights is None else weights
     if sample_weight is not None and weights.sum() < 2.0:
         warn_caller(
             f"sample_weight sums to {weights.sum():.3g}, and this sum is used as the number of "
             "rows. If the weights are normalised, multiply them by the number of independent rows."
         )
-    n_states = np.array([len(c) for c in categories])
-    return Rows(codes, weights, n_states).reweight(1.0 * (weights > 0))
+    return rows_type(X, weights, np.array(n_states)).reweight(1.0 * (weights > 0))

@@ -46,6 +46,24 @@ class Budget(NamedTuple):
     max_partners: int
 
 
+class PairTests(NamedTuple):
+    """Tests of the independence of pairs of variables.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_edges, 2)
+        Pairs ``i < j``.
+    statistic : ndarray of shape (n_edges,)
+        Statistics that have a chi-square distribution if the variables are independent.
+    dof : ndarray of shape (n_edges,)
+        Degrees of freedom, positive.
+    """
+
+    edges: np.ndarray
+    statistic: np.ndarray
+    dof: np.ndarray
+
+
 def screen(X, weights, n_states, *, level, budget=None):
     """Return the pairs for which Pearson's chi-square test rejects independence.
 
@@ -71,8 +89,13 @@ def screen(X, weights, n_states, *, level, budget=None):
     ScreenedPairs
         Dependent pairs and their p-values.
     """
-    n = X.shape[1]
-    edges, statistic, dof = _pairs_below_level(X, weights, n_states, level)
+    tests = PairTests(*_pairs_below_level(X, weights, n_states, level))
+    return _select_dependent(tests, X.shape[1], level, budget)
+
+
+def _select_dependent(tests, n, level, budget):
+    """Return the pairs of n variables whose tests reject independence, within the budget."""
+    edges, statistic, dof = tests
     p = chi2.sf(statistic, dof)
     rejected = adjust_p_values(p, "fdr", n_tests=n * (n - 1) // 2) <= level
     edges, statistic, dof, p = edges[rejected], statistic[rejected], dof[rejected], p[rejected]
@@ -84,13 +107,13 @@ def screen(X, weights, n_states, *, level, budget=None):
     return ScreenedPairs(edges[order], p[order])
 
 
-def count_observed_pairs(X, weights):
+def count_observed_pairs(is_observed, weights):
     """Return the (n, n) matrix of the weighted numbers of rows that observe both variables."""
-    n_rows, n = X.shape
+    n_rows, n = is_observed.shape
     counts = np.zeros((n, n))
     step = max(1, BLOCK_ENTRIES // (8 * max(n, 1)))
     for start in range(0, n_rows, step):
-        observed = (X[start : start + step] != MISSING).astype(float)
+        observed = is_observed[start : start + step].astype(float)
         counts += observed.T @ (observed * weights[start : start + step, None])
     return counts
 
@@ -223,10 +246,10 @@ MAX_PARAMETERS = 2_000
 MAX_PARTNERS = 64
 
 
-def candidate_pairs(rows, model):
+def candidate_pairs(rows, setting, free, tests=None):
     """Return the candidate pairs: the pairs of variables that can become edges.
 
-    If ``model.screen`` is None, all pairs are candidates. If it is a number, the candidates are the
+    If the setting is None, all pairs are candidates. If it is a number, the candidates are the
     pairs that tests of independence find at this false discovery rate, and each variable has at
     most as many as there are rows for (20 rows per parameter). If it is "auto", all pairs with few
     parameters are candidates, unless these pairs have many parameters together. Of the other pairs,
@@ -235,42 +258,47 @@ def candidate_pairs(rows, model):
 
     Parameters
     ----------
-    rows : Rows
+    rows : Rows or MixedRows
         Training rows.
-    model : PairwiseModel
-        Parameterisation of the edges, and the setting ``screen``.
+    setting : "auto", float or None
+        Parameter ``screen`` of the structure learner.
+    free : ndarray of shape (n_variables,)
+        Factors whose products are the numbers of parameters of the pairs.
+    tests : PairTests, optional
+        Tests of all pairs. By default they are chi-square tests of the state codes.
 
     Returns
     -------
     ndarray of shape (n_pairs, 2)
         Pairs of variable indices, the lower index first.
     """
-    pairs = np.column_stack(np.triu_indices(len(rows.n_states), 1))
-    if model.screen is None or not len(pairs):
+    pairs = np.column_stack(np.triu_indices(len(free), 1))
+    if setting is None or not len(pairs):
         return pairs
-    if model.screen != "auto":
-        return _dependent_pairs(rows, model, model.screen, len(rows.n_states))
-    small = _small_pairs(rows, model, pairs)
+    if setting != "auto":
+        return _dependent_pairs(rows, free, tests, setting, len(free))
+    small = _small_pairs(rows.count, free, pairs)
     if len(small) == len(pairs):
         return pairs
-    dependent = _dependent_pairs(rows, model, SCREEN_LEVEL, MAX_PARTNERS)
+    dependent = _dependent_pairs(rows, free, tests, SCREEN_LEVEL, MAX_PARTNERS)
     return union(small, difference(dependent, small))
 
 
-def _small_pairs(rows, model, pairs):
+def _small_pairs(count, free, pairs):
     """Return the pairs with few parameters: each variable can have n - 1 such pairs.
 
     Each parameter needs 20 rows. No pair is returned if these pairs have more than 2,000
     parameters together.
     """
-    n_parameters = model.free_parameters(rows.n_states)[pairs].prod(axis=1)
-    small = (len(rows.n_states) - 1) * n_parameters <= rows.count / ROWS_PER_PARAMETER
+    n_parameters = free[pairs].prod(axis=1)
+    small = (len(free) - 1) * n_parameters <= count / ROWS_PER_PARAMETER
     return pairs[small & (n_parameters[small].sum() <= MAX_PARAMETERS)]
 
 
-def _dependent_pairs(rows, model, level, max_partners):
-    free = model.free_parameters(rows.n_states)
+def _dependent_pairs(rows, free, tests, level, max_partners):
     budget = Budget(free, rows.count / ROWS_PER_PARAMETER, max_partners)
+    if tests is not None:
+        return _select_dependent(tests, len(free), level, budget).edges
     return screen(rows.X, rows.weights, rows.n_states, level=level, budget=budget).edges
 
 

@@ -1,6 +1,8 @@
-"""Base class of search strategies, and search in rounds of learning and edge selection."""
+"""Base classes of search strategies and models, and search in rounds of learning and selection."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -8,17 +10,65 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.parameters import check_choice
 from .._utils.warn import warn_caller
-from ..energies.log_linear import LogLinearEnergy
 from ..learners import PCD
-from .assessment import Assessment, add_score_tests, assess
-from .nodewise import fit_nodes
-from .screening import candidate_pairs, difference
+from .assessment import Assessment
+from .screening import difference
 from .significance import CONTROLS
 
 PCD_SWEEPS = 2  # sweeps per update; few suffice, as learning starts near the optimum
 MAX_ROUNDS = 20
-N_IMPUTATIONS = 8
-N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once for a column
+
+
+class Estimate(NamedTuple):
+    """Parameters of a graph, and tests of its edges.
+
+    Attributes
+    ----------
+    energy : LogLinearEnergy or MixedFits
+        Model with the learned parameters of the edges.
+    imputed : Rows or MixedRows
+        Rows with imputed missing entries.
+    fits : NodeFits or MixedFits
+        Regressions of each variable on its neighbours, fitted to ``imputed``.
+    tests : Assessment
+        Tests of the edges.
+    """
+
+    energy: Any
+    imputed: Any
+    fits: Any
+    tests: Assessment
+
+
+class GraphModel(ABC):
+    """Base class of models whose edges a search strategy selects.
+
+    A model defines the parameters of an edge, and how they are estimated and tested. Search
+    strategies use these methods only, so that they can be used with each kind of columns.
+    """
+
+    @abstractmethod
+    def candidates(self, rows):
+        """Return the candidate pairs of the search, shape (n_pairs, 2), the lower index first."""
+
+    @abstractmethod
+    def estimate(self, rows, edges, estimation, previous=None):
+        """Return the :class:`Estimate` of the parameters of a graph.
+
+        ``previous`` is the ``energy`` of the estimate of another graph, with initial values.
+        """
+
+    @abstractmethod
+    def add_score_tests(self, tests, fits, rows, n_jobs):
+        """Return the tests of the edges, extended by score tests of all other pairs."""
+
+    @abstractmethod
+    def assess_pairs(self, rows, edges, n_jobs):
+        """Fit the regressions of a graph to rows, and return the tests of all pairs."""
+
+    @abstractmethod
+    def penalised_path(self, rows, edges, penalty, estimation):
+        """Return an object that computes penalised estimates of the candidate pairs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +77,7 @@ class Selection:
 
     Attributes
     ----------
-    energy : LogLinearEnergy
+    energy : LogLinearEnergy or MixedFits
         Model whose edges are the selected edges.
     assessment : Assessment
         Tests of all pairs.
@@ -40,7 +90,7 @@ class Selection:
         Whether the last round changed nothing.
     """
 
-    energy: LogLinearEnergy
+    energy: Any
     assessment: Assessment
     n_candidates: int
     rounds: list
@@ -61,10 +111,13 @@ class Search(BaseEstimator):
         Adjustment of p-values for multiple tests.
     takes_partial_fit : bool
         Whether :meth:`select_more` can continue a selection with more rows.
+    takes_numbers : bool
+        Whether the strategy supports tables with numeric columns.
     """
 
     control = "holm"
     takes_partial_fit = False
+    takes_numbers = False
 
     def check(self):
         """Raise a ValueError unless the parameters are valid."""
@@ -82,9 +135,9 @@ class Search(BaseEstimator):
 
         Parameters
         ----------
-        rows : Rows
+        rows : Rows or MixedRows
             Training rows; every variable has at least two states.
-        model : PairwiseModel
+        model : GraphModel
             Parameterisation of the edges, and limits on candidates and memory.
         estimation : Estimation
             Learner, settings and state of the training loop.
@@ -102,9 +155,9 @@ class Search(BaseEstimator):
 
         Parameters
         ----------
-        rows : Rows
+        rows : Rows or MixedRows
             Training rows; every variable has at least two states.
-        model : PairwiseModel
+        model : GraphModel
             Parameterisation of the edges, and limits on candidates and memory.
         estimation : Estimation
             Learner, settings and state of the training loop.
@@ -116,7 +169,7 @@ class Search(BaseEstimator):
         n_candidates : int
             Number of candidate pairs.
         """
-        edges = candidate_pairs(rows, model)
+        edges = model.candidates(rows)
         return edges, len(edges)
 
     def select_more(self, rows, model, estimation):
@@ -124,9 +177,9 @@ class Search(BaseEstimator):
 
         Parameters
         ----------
-        rows : Rows
+        rows : Rows or MixedRows
             Training rows; every variable has at least two states.
-        model : PairwiseModel
+        model : GraphModel
             Parameterisation of the edges, and limits on candidates and memory.
         estimation : Estimation
             Learner, settings and state of the training loop.
@@ -169,13 +222,13 @@ class Search(BaseEstimator):
 
         Parameters
         ----------
-        rows : Rows
+        rows : Rows or MixedRows
             Training rows without missing entries.
         edges : ndarray of shape (n_edges, 2)
             Edges of the current round.
         assessment : Assessment
             Tests of all pairs.
-        model : PairwiseModel
+        model : GraphModel
             Parameterisation of the edges.
         entered : set of (int, int)
             Pairs that were added in earlier rounds. The pairs that are added now are inserted.
@@ -198,13 +251,12 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
     """
     rounds, energy, entered = [], None, set()
     while True:
-        energy, imputed, fits = estimate_parameters(rows, edges, model, estimation, energy)
-        tests = assess(energy, rows, imputed, fits, estimation.rng, estimation.n_jobs)
+        energy, imputed, fits, tests = model.estimate(rows, edges, estimation, energy)
         kept = search.keep(energy, tests)
         after = edges[kept]
         last = estimation.stopped or len(rounds) + 1 == MAX_ROUNDS
         if kept.all() or last:
-            tests = add_score_tests(tests, fits, imputed, estimation.n_jobs)
+            tests = model.add_score_tests(tests, fits, imputed, estimation.n_jobs)
             if kept.all() and not estimation.stopped:
                 after = search.revise(imputed, edges, tests, model, entered, estimation.n_jobs)
         unchanged = np.array_equal(after, edges) and not estimation.stopped
@@ -237,76 +289,3 @@ def _warn_unconverged(n_rounds, n_rejected, was_stopped):
         f"criterion of the search strategy, such as a small p-value (p_values_). {remedy}.",
         ConvergenceWarning,
     )
-
-
-def estimate_parameters(rows, edges, model, estimation, previous=None):
-    """Learn the parameters of a given graph.
-
-    Learning starts at the maximum of the conditional likelihoods, which is near the maximum of the
-    likelihood. With missing entries, imputation and the fit of the conditional likelihoods are
-    first repeated several times.
-
-    Parameters
-    ----------
-    rows : Rows
-        Training rows.
-    edges : ndarray of shape (n_edges, 2)
-        Edges of the graph.
-    model : PairwiseModel
-        Parameterisation of the edges.
-    estimation : Estimation
-        Learner, settings and state of the training loop.
-    previous : LogLinearEnergy, optional
-        Model of another graph that provides initial parameters of the shared edges.
-
-    Returns
-    -------
-    energy : LogLinearEnergy
-        Model with the learned parameters.
-    imputed : Rows
-        Rows with imputed missing entries.
-    fits : NodeFits
-        Conditional likelihoods fitted to ``imputed``.
-    """
-    energy = model.independent(rows, edges)
-    if previous is not None:
-        energy = transfer_parameters(previous, energy)
-    for _ in range(N_IMPUTATIONS if rows.has_missing else 1):
-        imputed = rows.impute(energy, estimation.rng)
-        fits = fit_conditionals(imputed, energy, model, estimation.n_jobs)
-        energy = energy.with_theta(fits.theta)
-    energy = estimation.learn(energy, rows, warm=True)
-    if rows.has_missing:
-        imputed = rows.impute(energy, estimation.rng)
-        fits = fit_conditionals(imputed, energy, model, estimation.n_jobs)
-    return energy, imputed, fits
-
-
-def fit_conditionals(rows, energy, model, n_jobs):
-    """Fit all nodewise regressions; raise a ValueError if they need too much memory."""
-    form = energy.form
-    sizes = np.diff(form.pair_start).astype(float)
-    ends = form.edges.ravel()
-    n_parameters = np.bincount(ends, np.repeat(sizes, 2), minlength=energy.n_variables)
-    needed = 8.0 * N_MATRICES * n_parameters.max(initial=0.0) ** 2
-    if needed > model.max_bytes:
-        raise ValueError(
-            f"The edges of one column have {n_parameters.max():.0f} parameters, whose covariance "
-            f"takes about {needed:.3g} bytes, more than max_bytes={model.max_bytes:.3g}. Set "
-            'screen to a number, merge rare categories, use statistic="agreement", or increase '
-            "max_bytes."
-        )
-    return fit_nodes(rows.X, rows.weights, form, n_jobs=n_jobs)
-
-
-def transfer_parameters(source, target):
-    """Copy parameters from ``source`` to ``target``: single variables, and edges that both have."""
-    edges = map(tuple, source.form.edges.tolist())
-    learned = dict(zip(edges, source.edge_parameters(), strict=True))
-    target_edges = map(tuple, target.form.edges.tolist())
-    pairs = [
-        learned.get(edge, zeros)
-        for edge, zeros in zip(target_edges, target.edge_parameters(), strict=True)
-    ]
-    flat = np.concatenate(pairs) if pairs else np.zeros(0)
-    return target.with_theta({"unary": source.theta["unary"], "pairs": flat})

@@ -1,11 +1,12 @@
 """Evidence for edges: p-values, adjusted for multiple tests, and posterior probabilities."""
 
 import numpy as np
-from scipy.special import chdtrc, expit, gammaln, logsumexp, ndtri_exp, xlogy
+from scipy.special import chdtrc, chdtri, expit, fdtrc, gammaln, logsumexp, ndtri_exp, xlogy
 
 from .._utils.parameters import check_choice
 
 UNDERFLOW = -600.0
+MIN_P = 1e-280  # of an F test that is converted to a chi-square statistic
 N_TERMS = 8
 MIN_SCALE = 1.0  # in standard deviations of the noise; weaker edges look like no edges
 LOG_RATIO = 0.5 * np.log(2.0)  # log of the ratio of neighbouring scales
@@ -55,6 +56,31 @@ def _log_far_tail(statistic, dof):
     for n in range(N_TERMS, 0, -1):
         fraction = n * (n - a) / (x + 2 * n + 1 - a - fraction)
     return xlogy(a, x) - x - gammaln(a) - np.log(x + 1 - a - fraction)
+
+
+def chi2_from_f(f, dof, residual_dof):
+    """Return the chi-square statistic that has the p-value of an F statistic.
+
+    Parameters
+    ----------
+    f : array-like
+        F statistics, at least 0.
+    dof : array-like of int
+        Degrees of freedom of the numerator, and of the chi-square statistic. 0 gives 0.
+    residual_dof : array-like
+        Degrees of freedom of the denominator, positive.
+
+    Returns
+    -------
+    ndarray
+        Statistics. Where the p-value underflows they are likelihood-ratio statistics.
+    """
+    f, dof, residual_dof = np.broadcast_arrays(f, dof, np.maximum(residual_dof, 1e-300))
+    free = np.maximum(dof, 1)
+    p = fdtrc(free, residual_dof, f)
+    statistic = chdtri(free, np.maximum(p, MIN_P))
+    ratio = residual_dof * np.log1p(free * f / residual_dof)
+    return np.where(dof > 0, np.where(p < MIN_P, np.maximum(statistic, ratio), statistic), 0.0)
 
 
 def adjust_p_values(p, control, n_tests=None):

@@ -3,8 +3,6 @@
 import numpy as np
 
 from .._utils.parameters import check_flag, check_number
-from .assessment import add_score_tests, assess_nodes
-from .nodewise import fit_nodes
 from .screening import union
 from .search import Search
 from .significance import adjust_p_values
@@ -42,6 +40,8 @@ class WaldTests(Search):
     MRFStructureLearner(search=WaldTests(control='fdr', level=0.1))
     """
 
+    takes_numbers = True
+
     def __init__(self, control="holm", level=0.05, re_entry=True):
         self.control = control
         self.level = level
@@ -78,13 +78,13 @@ class WaldTests(Search):
 
         Parameters
         ----------
-        rows : Rows
+        rows : Rows or MixedRows
             Training rows without missing entries.
         edges : ndarray of shape (n_edges, 2)
             Edges of the current round.
         assessment : Assessment
             Tests of all pairs.
-        model : PairwiseModel
+        model : GraphModel
             Parameterisation of the edges.
         entered : set of (int, int)
             Pairs that were added in earlier rounds. The pairs that are added now are inserted.
@@ -106,8 +106,7 @@ class WaldTests(Search):
                 break
             entered.update(map(tuple, entering.tolist()))
             edges = union(edges[kept], entering)
-            fits = fit_nodes(rows.X, rows.weights, model.form(rows.n_states, edges), n_jobs=n_jobs)
-            assessment = add_score_tests(assess_nodes(fits, rows, n_jobs), fits, rows, n_jobs)
+            assessment = model.assess_pairs(rows, edges, n_jobs)
         return edges
 
     def _is_significant(self, assessment):

@@ -79,6 +79,7 @@ STATES = "give two states as numbers, or use DiscreteMRF"
 ENCODE = r"encode it \(sklearn.preprocessing.OneHotEncoder(, skmrf.SequenceVectorizer)?\)"
 NAME_IT = 'if its values are categories, give the column the type "categorical" in column_types'
 NO_CATEGORIES = "Column 0 holds real numbers such as .* Discretise the column .*KBinsDiscretizer"
+NUMBERS_NEED_AUTO = "Column 0 has the type .*, but learner='exact' needs .* Use learner=\"auto\""
 OTHER_STATE = "Column 0 holds .*, but the states are 0 and 1. Give a threshold as binarize="
 DATES = "values of type datetime64.*; convert them to real numbers"
 EMPTY = "Column 1 has no observed entry; drop it"
@@ -123,7 +124,7 @@ TABLE = {
         expect(
             WORKS,
             discrete=NO_CATEGORIES,
-            structure=NO_CATEGORIES,
+            structure=NUMBERS_NEED_AUTO,
             boltzmann=OTHER_STATE,
             rbm=OTHER_STATE,
         ),

@@ -110,6 +110,7 @@ CASES = {
     "tied": (DiscreteMRF([(0, 1), (1, 2), (2, 3)], "exact", tie=[[0, 1]], **WEAK), BITS),
     "structure": (MRFStructureLearner("exact"), BITS),
     "structure of words": (MRFStructureLearner(max_iter=5, random_state=0), WORDS[5:]),
+    "structure of mixed columns": (MRFStructureLearner(n_bootstraps=2, random_state=0), BOTH),
     "bootstraps": (MRFStructureLearner("exact", n_bootstraps=2, random_state=0), BITS),
     "DiscreteMRF structure": (DiscreteMRF(MRFStructureLearner("exact"), "exact", **WEAK), BITS),
     "mixed numbers": (

@@ -28,10 +28,9 @@ from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.energies.log_linear import LogLinearForm
 from skmrf.structure import RemovalWhileLearning, Thresholding, assessment, search
-from skmrf.structure.estimation import PairwiseModel
+from skmrf.structure.pairwise import PairwiseModel, transfer_parameters
 from skmrf.structure.rows import Columns, Rows, coincidence_probability, relabel_states
-from skmrf.structure.screening import candidate_pairs, pair_tables
-from skmrf.structure.search import transfer_parameters
+from skmrf.structure.screening import pair_tables
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -251,12 +250,12 @@ def test_default_screen_limits_partners(monkeypatch):
     """The default screen limits the number of partners of each variable."""
     X = chain_rows(0, n_rows=4000)
     rows = Rows(X.astype(STATE), np.ones(len(X)), np.full(5, 2))
-    assert len(candidate_pairs(rows, PairwiseModel())) == 10
+    assert len(PairwiseModel().candidates(rows)) == 10
     monkeypatch.setattr("skmrf.structure.screening.MAX_PARAMETERS", 3)
-    assert len(candidate_pairs(rows, PairwiseModel())) > 4
+    assert len(PairwiseModel().candidates(rows)) > 4
     monkeypatch.setattr("skmrf.structure.screening.MAX_PARTNERS", 1)
-    assert len(candidate_pairs(rows, PairwiseModel())) <= 2
-    assert len(candidate_pairs(rows, PairwiseModel(screen=0.05))) > 4
+    assert len(PairwiseModel().candidates(rows)) <= 2
+    assert len(PairwiseModel(screen=0.05).candidates(rows)) > 4
 
 
 def test_search_that_does_not_converge_warns(monkeypatch):

@@ -63,7 +63,7 @@ def test_nested_parameters_and_clone():
     assert twin.search.level == 0.02
     assert twin.search is not model.search
     assert twin.get_params(deep=False).keys() == model.get_params(deep=False).keys()
-    assert len(twin.get_params(deep=False)) == 16
+    assert len(twin.get_params(deep=False)) == 17
     shown = repr(twin).replace("\n", "").replace("  ", "")
     assert "learner=PCD(n_chains=20)" in shown
     assert "search=WaldTests(level=0.02)" in shown
@@ -193,8 +193,10 @@ def test_invalid_rows_raise():
         ValueError, match=r"All sample weights are zero; at least one row must have a positive"
     ):
         learner().fit(X, sample_weight=np.zeros(100))
+    numbers, model = np.random.default_rng(0).normal(size=(100, 2)), learner()
+    model.set_params(column_types="categorical")
     with pytest.raises(ValueError, match=r"rarely repeat, so they are not categories\. Discretise"):
-        learner().fit(np.random.default_rng(0).normal(size=(100, 2)))
+        model.fit(numbers)
     with pytest.raises(ValueError, match="Column 1 holds infinity; use nan for a missing entry"):
         learner().fit(np.where(np.arange(5) == 1, np.inf, X))
     with pytest.raises(ValueError, match="Column 1 has no observed entry; drop it, or give its"):

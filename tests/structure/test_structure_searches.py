@@ -28,16 +28,16 @@ from skmrf.structure import (
     Penalized,
     RemovalWhileLearning,
     Thresholding,
+    pairwise,
     penalised,
     screening,
     search,
 )
-from skmrf.structure.estimation import PairwiseModel
 from skmrf.structure.nodewise import fit_nodes
+from skmrf.structure.pairwise import PairwiseModel, PairwisePath
 from skmrf.structure.path import MAX_RECORDS, Path
 from skmrf.structure.removal import EdgeRemoval
 from skmrf.structure.rows import Rows
-from skmrf.structure.screening import candidate_pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -103,7 +103,7 @@ def test_search_from_all_pairs_recovers_the_chain(seed):
 def test_candidate_pairs(n_rows, n_columns, screen, expected):
     X = chain_rows(0, n_rows, n_columns, coupling=0.8)
     rows = Rows(X.astype(STATE), np.ones(n_rows), np.full(n_columns, 2))
-    found = candidate_pairs(rows, PairwiseModel(screen=screen))
+    found = PairwiseModel(screen=screen).candidates(rows)
     if n_rows < 100:
         assert len(found) < 15
         assert np.bincount(found.ravel()).max() <= n_rows // 20
@@ -116,10 +116,10 @@ def test_candidate_pairs_with_many_parameters(monkeypatch):
     monkeypatch.setattr(screening, "MAX_PARAMETERS", 4 * 6)
     rng = np.random.default_rng(0)
     rows = Rows(rng.integers(0, 3, (5000, 4)).astype(STATE), np.ones(5000), np.full(4, 3))
-    assert len(candidate_pairs(rows, PairwiseModel())) == 6
+    assert len(PairwiseModel().candidates(rows)) == 6
     monkeypatch.setattr(screening, "MAX_PARAMETERS", 4 * 6 - 1)
-    assert len(candidate_pairs(rows, PairwiseModel())) < 6
-    assert len(candidate_pairs(rows, PairwiseModel(statistic="agreement"))) == 6
+    assert len(PairwiseModel().candidates(rows)) < 6
+    assert len(PairwiseModel(statistic="agreement").candidates(rows)) == 6
 
 
 def test_thresholding(seed):
@@ -289,7 +289,7 @@ def test_ebic_of_a_small_example():
     energy = LogLinearEnergy(form, {"unary": np.zeros(3), "pairs": np.array([1.0, 0.0])})
     fits = fit_nodes(rows.X, rows.weights, LogLinearForm.build((2,) * 3, [(0, 1)]))
     expected = -2 * fits.log_likelihood.sum() + 5 * np.log(1000) + 2 * 0.5 * 2 * np.log(2)
-    assert penalised.ebic(rows, energy) == pytest.approx(expected)
+    assert pairwise.ebic(rows, energy) == pytest.approx(expected)
 
 
 def test_penalty_of_smallest_ebic(monkeypatch):
@@ -303,12 +303,12 @@ def test_penalty_of_smallest_ebic(monkeypatch):
         distances.append(abs(np.linalg.norm(energy.strengths()) - 0.7))
         return distances[-1]
 
-    monkeypatch.setattr(penalised, "ebic", distance)
+    monkeypatch.setattr(pairwise, "ebic", distance)
     estimation = SimpleNamespace(n_jobs=None, stopped=False)
-    alpha = penalised.choose_alpha(rows, start, "l1", "ebic", estimation)
+    alpha = penalised.choose_alpha(PairwisePath(rows, start, "l1"), "ebic", estimation)
     assert len(distances) == 20 + penalised.N_FINER
     assert min(distances[20:]) < 0.5 * min(distances[:20])
-    (best,) = penalised._penalised_energies(rows, start, "l1", [alpha])
+    (best,) = PairwisePath(rows, start, "l1").estimates([alpha])
     assert distance(rows, best) == pytest.approx(min(distances), abs=1e-3)
 
 
@@ -325,7 +325,7 @@ def test_largest_penalty_selects_no_edge(search, name, with_missing, monkeypatch
         n_edges.append((energy.strengths() > 0).sum())
         return n_edges[-1]
 
-    monkeypatch.setattr(penalised, "ebic", count)
+    monkeypatch.setattr(pairwise, "ebic", count)
     X = np.random.default_rng(seed).integers(0, 2, (300, 6))
     found = learner(name, search=search).fit(holes(X, 0.2, seed) if with_missing else X)
     assert n_edges[0] == 0

@@ -28,7 +28,7 @@ from skmrf._utils import interrupts
 from skmrf._utils.interrupts import InterruptLater
 from skmrf.energies import PairwiseEnergy
 from skmrf.inference import map_assignment
-from skmrf.structure import Penalized, penalised
+from skmrf.structure import Penalized, pairwise
 from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
 from skmrf.training.checkpoints import FileCheckpoint
 
@@ -414,7 +414,7 @@ def test_classifier_reports_its_tasks():
 )
 def test_ctrl_c_during_the_selection_of_a_penalty(monkeypatch, function, alpha, at, progress):
     """The fit uses the best penalty so far, or raises if there is none."""
-    evaluate, calls = getattr(penalised, function), []
+    evaluate, calls = getattr(pairwise, function), []
 
     def evaluate_and_interrupt(*args):
         calls.append(args)
@@ -422,7 +422,7 @@ def test_ctrl_c_during_the_selection_of_a_penalty(monkeypatch, function, alpha, 
             raise KeyboardInterrupt
         return evaluate(*args)
 
-    monkeypatch.setattr(penalised, function, evaluate_and_interrupt)
+    monkeypatch.setattr(pairwise, function, evaluate_and_interrupt)
     search = Penalized("l1", alpha)
     model = MRFStructureLearner("pseudo-likelihood", search=search, random_state=0)
     with pytest.warns(ConvergenceWarning, match=f"Interrupted after {progress}"):

@@ -1,0 +1,495 @@
+"""Pairwise model of mixed columns: rows, nodewise regressions of a graph, tests of all pairs."""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+from scipy.special import gammaln
+
+from .._utils.codes import MISSING
+from .._utils.parallel import run_blocks
+from .assessment import Assessment
+from .mixed_nodes import (
+    Design,
+    assess_neighbours,
+    assess_others,
+    draw,
+    fit_node,
+    log_likelihoods,
+)
+from .nodewise import extended_bic
+from .penalised import PenalisedNodes
+from .rows import Columns, WeightedRows, coincidence_probability, relabel_states
+from .screening import PairTests, candidate_pairs
+from .search import Estimate, GraphModel
+from .significance import chi2_from_f, log_tail
+
+N_IMPUTATIONS = 8
+IMPUTATION_SWEEPS = 3
+N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once for a column
+
+
+@dataclass(frozen=True, eq=False)
+class MixedRows(WeightedRows):
+    """Training rows of numbers and state codes, with sample weights.
+
+    Attributes
+    ----------
+    X : ndarray of float of shape (n_rows, n_variables)
+        Standardised numbers and state codes, nan where not observed.
+    weights : ndarray of shape (n_rows,)
+        Positive sample weights; a row of weight 2 counts as two equal rows.
+    n_states : ndarray of shape (n_variables,)
+        Number of states of each variable, 0 for numeric variables.
+    shares : ndarray of shape (n_variables, n_variables), optional
+        For imputed rows, the share of the rows that observe both variables of each pair.
+    """
+
+    X: np.ndarray
+    weights: np.ndarray
+    n_states: np.ndarray
+    shares: np.ndarray | None = None
+
+    def __getstate__(self):
+        """Return the state for pickling, without cached results."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @property
+    def observed(self):
+        """Mask of the observed entries, shape (n_rows, n_variables)."""
+        return ~np.isnan(self.X)
+
+    @cached_property
+    def design(self):
+        """Regressors of complete rows."""
+        return Design.from_rows(self.X, self.weights, self.n_states)
+
+    @cached_property
+    def fitted_nodes(self):
+        """Regressions that were fitted to the rows, with their tests, by variable and partners."""
+        return {}
+
+    def impute(self, fits, start, rng):
+        """Return complete rows, with missing entries drawn from their conditional distributions.
+
+        Parameters
+        ----------
+        fits : MixedFits or None
+            Regressions of all variables. None draws from the observed entries of each column.
+        start : MixedRows
+            Complete rows, at which Gibbs chains start; not used without ``fits``.
+        rng : numpy.random.Generator
+            Random generator.
+
+        Returns
+        -------
+        MixedRows
+            Complete rows.
+        """
+        if not self.has_missing:
+            return self
+        if fits is None:
+            return self._replace_missing([self._draw_observed(j, rng) for j in self._incomplete])
+        design = Design.from_rows(start.X, self.weights, self.n_states, fits.form.codes)
+        drawn = {j: start.X[~self.observed[:, j], j] for j in self._incomplete}
+        varying = [j for j in self._incomplete if design.sizes[j]]
+        for _ in range(IMPUTATION_SWEEPS):
+            for j in varying:
+                rows = np.flatnonzero(~self.observed[:, j])
+                drawn[j] = draw(design, fits.nodes[j], rows, rng)
+                design.replace(j, rows, drawn[j])
+        return self._replace_missing(list(drawn.values()))
+
+    @cached_property
+    def _incomplete(self):
+        return np.flatnonzero(~self.observed.all(axis=0)).tolist()
+
+    def _draw_observed(self, j, rng):
+        known = self.observed[:, j]
+        p = self.weights[known] / self.weights[known].sum()
+        return rng.choice(self.X[known, j], size=(~known).sum(), p=p)
+
+    def _replace_missing(self, drawn):
+        X = self.X.copy()
+        for j, values in zip(self._incomplete, drawn, strict=True):
+            X[~self.observed[:, j], j] = values
+        shares = self._observed_pair_counts / self.count
+        return MixedRows(X, self.weights, self.n_states, shares)
+
+
+def find_columns(rows):
+    """Return the columns of the search: not constant, and no duplicates, as :class:`Columns`.
+
+    Two numeric columns are duplicates if one is a monotone function of the other.
+    """
+    keyed = []
+    for j, (x, q) in enumerate(zip(rows.X.T, rows.n_states.tolist(), strict=True)):
+        observed = ~np.isnan(x)
+        ranks = np.full(len(x), MISSING, dtype=np.int32)
+        ranks[observed] = np.unique(x[observed], return_inverse=True)[1]
+        if ranks.max() < 1:
+            continue
+        if q:
+            keyed.append((j, relabel_states(ranks), coincidence_probability))
+        else:
+            reverse = np.where(observed, ranks.max() - ranks, MISSING).astype(np.int32)
+            keyed.append((j, min(ranks, reverse, key=np.ndarray.tobytes), _rank_coincidence))
+    return Columns.from_keys(keyed, rows.X.shape[1], rows.weights)
+
+
+def _rank_coincidence(ranks, weights):
+    """Return the probability that a random permutation keeps or reverses the ranks of a column."""
+    observed = ranks != MISSING
+    counts = np.bincount(ranks[observed], weights[observed])
+    return float(2.0 * np.exp(gammaln(counts + 1.0).sum() - gammaln(counts.sum() + 1.0)))
+
+
+@dataclass(frozen=True, eq=False)
+class MixedForm:
+    """Graph of mixed variables, and the codes of its categorical variables.
+
+    Attributes
+    ----------
+    edges : ndarray of int of shape (n_edges, 2)
+        Pairs of variables ``i < j``.
+    sizes : ndarray of int of shape (n_variables,)
+        Number of regressors of each variable. An edge has as many parameters as the product of the
+        sizes of its ends.
+    codes : list of ndarray of shape (n_states, n_codes)
+        Codes of each categorical variable; n_states is 0 for numeric variables.
+    """
+
+    edges: np.ndarray
+    sizes: np.ndarray
+    codes: list
+
+    @property
+    def is_number(self):
+        """Mask of the numeric variables, shape (n_variables,)."""
+        return np.array([len(codes) == 0 for codes in self.codes], dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class MixedFits:
+    """Fitted regressions of all variables of a graph on their neighbours.
+
+    Attributes
+    ----------
+    form : MixedForm
+        Graph and codes.
+    nodes : list of NodeFit
+        Regression of each variable.
+    theta : list of ndarray of shape (size_i, size_j)
+        Natural parameters of each edge: the mean of the regressions of both ends, weighted by their
+        precisions.
+    covariances : list of ndarray of shape (size_i * size_j, size_i * size_j)
+        Covariance of the parameters of each edge: the inverse of the mean precision of both ends.
+    """
+
+    form: MixedForm
+    nodes: list
+    theta: list
+    covariances: list
+
+    @classmethod
+    def from_nodes(cls, form, nodes):
+        """Combine the regressions of both ends of each edge."""
+        theta, covariances = [], []
+        for i, j in form.edges.tolist():
+            first, second = _edge_block(form, nodes[i], j), _edge_block(form, nodes[j], i)
+            shape = form.sizes[i], form.sizes[j]
+            order = np.arange(shape[0] * shape[1]).reshape(shape[::-1]).T.ravel()
+            values = first[0][order], second[0]
+            precisions = [np.linalg.inv(c) / 2 for c in (first[1][np.ix_(order, order)], second[1])]
+            covariance = np.linalg.inv(precisions[0] + precisions[1])
+            mean = covariance @ (precisions[0] @ values[0] + precisions[1] @ values[1])
+            theta.append(mean.reshape(shape))
+            covariances.append(covariance)
+        return cls(form, nodes, theta, covariances)
+
+    @property
+    def log_likelihood(self):
+        """Sum of the log conditional likelihoods of each variable, in nats."""
+        return np.array([node.log_likelihood for node in self.nodes])
+
+    @property
+    def n_parameters(self):
+        """Number of parameters of each regression, with the variance of numeric variables."""
+        sizes = np.array([node.parameters.size for node in self.nodes], dtype=int)
+        return sizes + self.form.is_number
+
+    @property
+    def predictability(self):
+        """Predictability of each variable by its neighbours."""
+        return np.array([node.predictability for node in self.nodes])
+
+    def tables(self):
+        """Return the interaction of each edge, with numbers in conditional standard deviations.
+
+        The interaction of two numbers is their partial correlation. The interaction of a number
+        and a category has shape (n_states,), and that of two categories has shape
+        (n_states_i, n_states_j). They are centred.
+        """
+        return [self._expand(e, theta[None])[0] for e, theta in enumerate(self.theta)]
+
+    def table_variances(self):
+        """Return the variance of each entry of the interaction of each edge."""
+        out = []
+        for e, (theta, covariance) in enumerate(zip(self.theta, self.covariances, strict=True)):
+            basis = self._expand(e, np.eye(theta.size).reshape(-1, *theta.shape))
+            out.append(np.einsum("a...,ab,b...->...", basis, covariance, basis))
+        return out
+
+    def strengths(self):
+        """Return the norm of the interaction of each edge, shape (n_edges,)."""
+        return np.array([np.linalg.norm(table) for table in self.tables()])
+
+    def score(self, rows):
+        """Return the pseudo-log-likelihood of complete rows, shape (n_rows,), in nats."""
+        design = Design.from_rows(rows.X, rows.weights, rows.n_states, self.form.codes)
+        return sum(
+            (log_likelihoods(design, node) for node in self.nodes if node.parameters.shape[1]),
+            np.zeros(len(rows.X)),
+        )
+
+    def _expand(self, e, theta):
+        """Return interactions, given several arrays of natural parameters of an edge."""
+        is_number = self.form.is_number[self.form.edges[e]]
+        for axis, variable in enumerate(self.form.edges[e].tolist(), start=1):
+            codes = self.form.codes[variable]
+            if is_number[axis - 1]:
+                theta = theta * np.sqrt(self.nodes[variable].variance)
+            else:
+                theta = np.moveaxis(np.tensordot(theta, codes, (axis, 1)), -1, axis)
+                theta = theta - theta.mean(axis=axis, keepdims=True)
+        return theta.squeeze(tuple(1 + k for k in range(2) if is_number[k]))
+
+
+def _edge_block(form, node, partner):
+    """Return parameters and covariance of one neighbour in the regression of a variable."""
+    part = node.partner_slices(form.sizes)[node.partners.index(partner)]
+    k = node.parameters.shape[1]
+    block = slice(part.start * k, part.stop * k)
+    return node.parameters[part].ravel(), node.covariance[block, block]
+
+
+@dataclass(frozen=True)
+class MixedModel(GraphModel):
+    """Settings of a pairwise model of mixed columns.
+
+    Attributes
+    ----------
+    screen : "auto", None or float
+        Candidate pairs: all pairs (None), the pairs that tests of independence find at this
+        false discovery rate (float), or a choice by the number of rows ("auto").
+    max_bytes : float
+        Memory limit of the regression of a variable, in bytes.
+    """
+
+    screen: str | float | None = "auto"
+    max_bytes: float = 4 * 2**30
+
+    def candidates(self, rows):
+        """Return the candidate pairs of the search, shape (n_pairs, 2)."""
+        free = np.maximum(rows.design.sizes, 1.0)
+        return candidate_pairs(rows, self.screen, free, dependence_tests(rows))
+
+    def estimate(self, rows, edges, estimation, previous=None):
+        """Fit the regressions of a graph, and test its edges; return an :class:`Estimate`."""
+        estimation.reports.begin()
+        self._check_memory(rows.design, edges)
+        imputed = rows.impute(None, None, estimation.rng)
+        if previous is not None:
+            imputed = rows.impute(previous, imputed, estimation.rng)
+        fits = fit_graph(imputed, edges, estimation.n_jobs)
+        for _ in range(N_IMPUTATIONS if rows.has_missing else 0):
+            imputed = rows.impute(fits, imputed, estimation.rng)
+            fits = fit_graph(imputed, edges, estimation.n_jobs)
+        tests = assess_graph(imputed, fits)
+        estimation.n_iter += 1
+        estimation.stopped |= bool(estimation.reports.end(fits))
+        return Estimate(fits, imputed, fits, tests)
+
+    def add_score_tests(self, tests, fits, rows, n_jobs):
+        """Return the tests of the edges, extended by score tests of all other pairs."""
+        return assess_graph(rows, fits, others=True)
+
+    def assess_pairs(self, rows, edges, n_jobs):
+        """Fit the regressions of a graph, and return the tests of all pairs."""
+        return assess_graph(rows, fit_graph(rows, edges, n_jobs), others=True)
+
+    def penalised_path(self, rows, edges, penalty, estimation):
+        """Return the penalised estimates of the candidate pairs, as a :class:`MixedPath`."""
+        return MixedPath(rows.impute(None, None, estimation.rng), edges, penalty)
+
+    def _check_memory(self, design, edges):
+        """Raise a ValueError if the regression of a variable needs too much memory."""
+        ends = edges.ravel()
+        n_columns = 1.0 + np.bincount(
+            ends, design.sizes[edges[:, ::-1].ravel()], minlength=len(design.sizes)
+        )
+        n_parameters = (n_columns * design.sizes).max(initial=0.0)
+        needed = 8.0 * N_MATRICES * n_parameters**2
+        if needed > self.max_bytes:
+            raise ValueError(
+                f"The edges of one column have {n_parameters:.0f} parameters, whose covariance "
+                f"takes about {needed:.3g} bytes, more than max_bytes={self.max_bytes:.3g}. Set "
+                "screen to a number, merge rare categories, or increase max_bytes."
+            )
+
+
+def dependence_tests(rows):
+    """Return tests of the independence of all pairs of variables, as :class:`PairTests`.
+
+    They are F tests of the correlation or of the analysis of variance, and chi-square tests of two
+    categorical variables. A pair is tested on the rows that observe both variables.
+    """
+    design, n = rows.design, len(rows.n_states)
+    pairs = np.column_stack(np.triu_indices(n, 1))
+    i, j = pairs.T
+    counts = np.maximum(rows.count_observed(pairs), 1e-300)
+    members = np.repeat(np.eye(n), design.sizes, axis=0)
+    covariances = (
+        design.gram[1:, 1:] - np.outer(design.gram[0, 1:], design.gram[0, 1:]) / rows.count
+    )
+    squares = (members.T @ covariances**2 @ members)[i, j] / counts**2
+    is_number = rows.n_states == 0
+    spread = np.where(is_number, np.diag(members.T @ covariances @ members), 1.0)
+    spread[is_number] /= np.maximum(rows.weights @ rows.observed[:, is_number], 1e-300)
+    spread = np.maximum(spread, 1e-300)
+    explained = np.minimum(squares / (spread[i] * spread[j]), 1.0 - 1e-12)
+    dof = design.sizes[i] * design.sizes[j]
+    left = counts - dof - 1
+    has_number = is_number[i] | is_number[j]
+    f = explained / np.maximum(dof, 1) / (1.0 - explained) * np.maximum(left, 0.0)
+    statistic = np.where(has_number, chi2_from_f(f, dof, left), counts * squares)
+    tested = (dof > 0) & (~has_number | (left > 0))
+    return PairTests(pairs[tested], statistic[tested], dof[tested])
+
+
+def fit_graph(rows, edges, n_jobs):
+    """Fit the regressions of all variables of a graph to complete rows.
+
+    Regressions that were fitted to the same rows before are not fitted again.
+
+    Parameters
+    ----------
+    rows : MixedRows
+        Rows without missing entries.
+    edges : ndarray of shape (n_edges, 2)
+        Edges of the graph.
+    n_jobs : int or None
+        Number of threads over variables.
+
+    Returns
+    -------
+    MixedFits
+        Regressions, and the parameters of the edges.
+    """
+    design, known = rows.design, rows.fitted_nodes
+    partners = [[] for _ in design.sizes]
+    for i, j in edges.tolist():
+        partners[i].append(j)
+        partners[j].append(i)
+    keys = [(i, tuple(sorted(found))) for i, found in enumerate(partners)]
+    new = [key for key in keys if key not in known]
+    design.gram  # noqa: B018  computed once, before the threads need it
+    fits = run_blocks(fit_node, [(design, *key) for key in new], n_jobs)
+    known.update(zip(new, fits, strict=True))
+    form = MixedForm(edges, design.sizes, design.codes)
+    return MixedFits.from_nodes(form, [known[key] for key in keys])
+
+
+def assess_graph(rows, fits, others=False):
+    """Return the tests of all edges of a graph, and of all other pairs if ``others``.
+
+    A pair is tested in the regressions of both of its variables. Its p-value is the larger one. It
+    is valid if one of the two regressions has all neighbours of its variable.
+
+    Parameters
+    ----------
+    rows : MixedRows
+        Complete rows, to which the regressions were fitted.
+    fits : MixedFits
+        Regressions of all variables.
+    others : bool, default=False
+        Whether to test pairs without an edge.
+
+    Returns
+    -------
+    Assessment
+        Tests of the pairs. For imputed rows, the statistics are multiplied by the share of the
+        rows that observe both variables.
+    """
+    n = len(fits.nodes)
+    statistic, dof = np.zeros((n, n)), np.zeros((n, n), dtype=np.int64)
+    for i, node in enumerate(fits.nodes):
+        if others:
+            statistic[i], dof[i] = assess_others(rows.design, node)
+        if node.partners:
+            columns = list(node.partners)
+            statistic[i, columns], dof[i, columns] = assess_neighbours(rows.design, node)
+    log_p = np.zeros((n, n))
+    log_p[dof > 0] = log_tail(statistic[dof > 0], dof[dof > 0])
+    is_larger = (log_p > log_p.T) | ((log_p == log_p.T) & np.triu(np.ones((n, n), dtype=bool)))
+    statistic, dof = np.where(is_larger, statistic, statistic.T), np.where(is_larger, dof, dof.T)
+    covariances = fits.covariances
+    if rows.shares is not None:
+        statistic = statistic * rows.shares
+        shares = np.maximum(rows.shares[tuple(fits.form.edges.T)], 1e-12)
+        covariances = [c / share for c, share in zip(covariances, shares, strict=True)]
+    return Assessment(statistic, dof, covariances)
+
+
+class MixedPath:
+    """Penalised estimates of the candidate pairs of mixed columns.
+
+    Parameters
+    ----------
+    rows : MixedRows
+        Rows without missing entries.
+    edges : ndarray of shape (n_edges, 2)
+        Candidate pairs.
+    penalty : {"l1", "group-l1"}
+        Penalty on the parameters of edges.
+    codes : list of ndarray, optional
+        Codes of the variables, if they are those of other rows.
+    """
+
+    scale = 1.0
+
+    def __init__(self, rows, edges, penalty, codes=None):
+        self.rows = rows
+        self.edges = edges
+        self.penalty = penalty
+        design = Design.from_rows(rows.X, rows.weights, rows.n_states, codes)
+        self.problem = PenalisedNodes(design, edges, penalty)
+
+    def largest_alpha(self):
+        """Return the smallest penalty strength at which all edges have zero parameters."""
+        return self.problem.largest_alpha()
+
+    def estimates(self, alphas):
+        """Yield the parameters for each penalty strength, with a warm start at the last ones."""
+        B = self.problem.start()
+        for alpha in alphas:
+            B = self.problem.solve(alpha, B)
+            yield B
+
+    def ebic(self, B, n_jobs):
+        """Return the EBIC of the graph of nonzero edges, without the penalty."""
+        edges = self.edges[self.problem.nonzero_edges(B)]
+        return extended_bic(fit_graph(self.rows, edges, n_jobs), len(edges), self.rows.count)
+
+    def reweight(self, factors):
+        """Return the path of the same candidates for rows whose weights are multiplied."""
+        codes = self.problem.design.codes
+        return MixedPath(self.rows.reweight(factors), self.edges, self.penalty, codes)
+
+    def score(self, B):
+        """Return the sum over the rows of the pseudo-log-likelihood, in nats."""
+        return self.problem.score(B)
+
+    def select(self, alpha, estimation):
+        """Return a mask of the nonzero edges."""
+        return self.problem.nonzero_edges(self.problem.solve(alpha, self.problem.start()))

@@ -1,0 +1,476 @@
+"""Regressions of numeric and categorical variables on their neighbours, and tests of neighbours."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .regression import RIDGE, weighted_gram
+from .significance import chi2_from_f, quadratic_forms
+
+MIN_VARIANCE = 1e-10  # relative to the variance of a variable; a smaller one is rounding
+COLLINEAR = 1e-9  # ridge of a linear regression and smallest eigenvalue, relative to the rows
+MAX_NEWTON, MAX_HALVINGS = 50, 30
+TOLERANCE = 1e-9  # predicted gain of a Newton step in nats
+LARGE_EFFECT = 2.0  # deviation of a logit that an edge explains; Wald tests fail above
+
+
+def state_codes(states, weights, n_states):
+    """Return numeric codes of categories, which have mean 0 and the identity as covariance.
+
+    Parameters
+    ----------
+    states : ndarray of float of shape (n_rows,)
+        State of each row, nan where missing.
+    weights : ndarray of shape (n_rows,)
+        Weight of each row.
+    n_states : int
+        Number of states.
+
+    Returns
+    -------
+    ndarray of shape (n_states, n_occurring - 1)
+        Codes of each state. The rows of states that do not occur are zero.
+    """
+    observed = ~np.isnan(states)
+    counts = np.bincount(states[observed].astype(np.int64), weights[observed], minlength=n_states)
+    occurs = counts > 0
+    root = np.sqrt(counts[occurs] / max(counts.sum(), 1e-300))
+    out = np.zeros((n_states, max(len(root) - 1, 0)))
+    if len(root) > 1:
+        mirror = root.copy()
+        mirror[0] += 1.0  # reflection that maps the first unit vector to the root
+        reflection = np.eye(len(root)) - np.outer(mirror, mirror) / mirror[0]
+        out[occurs] = reflection[:, 1:] / root[:, None]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Rows as regressors: a constant, and one column per number or code of a category.
+
+    The regressors of missing entries are zero, which is their mean.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows, n_columns)
+        Regressors. Column 0 is constant.
+    start : ndarray of shape (n_variables + 1,)
+        First column of each variable. A constant variable has no column.
+    states : list of (ndarray of int of shape (n_rows,), or None)
+        States of each categorical variable, None for numeric variables.
+    codes : list of ndarray of shape (n_states, n_codes)
+        Codes of each categorical variable. Those of a numeric variable have the shape (0, 1), or
+        (0, 0) if it is constant.
+    weights : ndarray of shape (n_rows,)
+        Number of times that each row counts.
+    """
+
+    values: np.ndarray
+    start: np.ndarray
+    states: list
+    codes: list
+    weights: np.ndarray
+
+    @classmethod
+    def from_rows(cls, X, weights, n_states, codes=None):
+        """Return the design of rows; ``codes`` are those of other rows, if given."""
+        sizes = n_states.tolist()
+        if codes is None:
+            codes = [_find_codes(x, weights, q) for x, q in zip(X.T, sizes, strict=True)]
+        blocks, states = [], []
+        for x, q, code in zip(X.T, sizes, codes, strict=True):
+            known = np.where(np.isnan(x), 0.0, x)
+            states.append(known.astype(np.int64) if q else None)
+            block = code[states[-1]] if q else known[:, None][:, : code.shape[1]]
+            blocks.append(np.where(np.isnan(x)[:, None], 0.0, block))
+        start = np.cumsum([1] + [block.shape[1] for block in blocks])
+        return cls(np.hstack([np.ones((len(X), 1)), *blocks]), start, states, codes, weights)
+
+    def replace(self, variable, rows, drawn):
+        """Replace a variable in some rows by drawn numbers or states, in place."""
+        block = slice(self.start[variable], self.start[variable + 1])
+        if self.is_number(variable):
+            self.values[rows, block] = drawn[:, None][:, : block.stop - block.start]
+        else:
+            states = drawn.astype(np.int64)
+            self.values[rows, block] = self.codes[variable][states]
+            self.states[variable][rows] = states
+
+    @property
+    def count(self):
+        """Weighted number of rows."""
+        return float(self.weights.sum())
+
+    @cached_property
+    def gram(self):
+        """Weighted sums of the products of all regressors, shape (n_columns, n_columns)."""
+        return self.values.T @ (self.values * self.weights[:, None])
+
+    def is_number(self, variable):
+        """Return True if a variable is numeric."""
+        return self.states[variable] is None
+
+    @property
+    def sizes(self):
+        """Number of regressors of each variable."""
+        return np.diff(self.start)
+
+    def columns(self, variables):
+        """Return the indices of the constant and of all regressors of some variables."""
+        parts = [np.arange(self.start[j], self.start[j + 1]) for j in variables]
+        return np.concatenate([[0], *parts]).astype(np.int64)
+
+
+def _find_codes(x, weights, n_states):
+    """Return the codes of a categorical variable, or an array of a column for each number."""
+    if n_states:
+        return state_codes(x, weights, n_states)
+    known = x[~np.isnan(x)]
+    is_constant = not len(known) or known.min() == known.max()
+    return np.ones((0, 0 if is_constant else 1))
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFit:
+    r"""Fitted regression of a variable on its neighbours.
+
+    The parameters are natural parameters of the conditional distribution. A numeric variable
+    :math:`z` with conditional mean :math:`\beta^T x` and variance :math:`\sigma^2` has the
+    parameters :math:`\beta / \sigma^2`. A categorical variable has the logits :math:`c_s^T A^T x`,
+    where :math:`c_s` is the code of state s, and the parameters A.
+
+    Attributes
+    ----------
+    variable : int
+        Index of the variable.
+    partners : tuple of int
+        Neighbours, in increasing order.
+    columns : ndarray of shape (n_columns,)
+        Regressors: the constant and those of the neighbours.
+    parameters : ndarray of shape (n_columns, n_components)
+        Natural parameters. A numeric variable has one component, a categorical variable one per
+        code.
+    covariance : ndarray of shape (n_columns * n_components, n_columns * n_components)
+        Covariance of the parameters, in the order of ``parameters.ravel()``.
+    variance : float
+        Conditional variance of a numeric variable; 1 for categorical variables.
+    log_likelihood : float
+        Weighted sum of the log conditional probabilities or densities in nats.
+    predictability : float
+        Share of the variance of a numeric variable that its neighbours explain, or normalised
+        accuracy of a categorical variable.
+    """
+
+    variable: int
+    partners: tuple
+    columns: np.ndarray
+    parameters: np.ndarray
+    covariance: np.ndarray
+    variance: float
+    log_likelihood: float
+    predictability: float
+
+    def partner_slices(self, sizes):
+        """Return the rows of ``parameters`` of each neighbour, given the regressors' numbers."""
+        ends = np.cumsum([1] + [sizes[j] for j in self.partners])
+        return [slice(a, b) for a, b in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+
+
+def fit_node(design, variable, partners):
+    """Fit the regression of a variable on its neighbours; return a :class:`NodeFit`."""
+    if design.sizes[variable] == 0:
+        empty = np.zeros((len(design.columns(partners)), 0))
+        none = np.zeros((0, 0))
+        return NodeFit(variable, partners, design.columns(partners), empty, none, 1.0, 0.0, 0.0)
+    if design.is_number(variable):
+        return _fit_linear(design, variable, partners)
+    return Multinomial(design, variable, partners).fit()
+
+
+def log_likelihoods(design, fit):
+    """Return the log conditional probability or density of a variable in each row, in nats."""
+    linear = design.values[:, fit.columns] @ fit.parameters
+    if design.is_number(fit.variable):
+        values = design.values[:, design.start[fit.variable]]
+        residuals = values - fit.variance * linear[:, 0]
+        return -0.5 * (residuals**2 / fit.variance + np.log(2 * np.pi * fit.variance))
+    log_p = log_probabilities(linear, design.codes[fit.variable])
+    return log_p[np.arange(len(log_p)), design.states[fit.variable]]
+
+
+def draw(design, fit, rows, rng):
+    """Draw a variable from its conditional distribution in some rows of a design."""
+    linear = design.values[np.ix_(rows, fit.columns)] @ fit.parameters
+    if design.is_number(fit.variable):
+        noise = rng.standard_normal(len(linear))
+        return fit.variance * linear[:, 0] + np.sqrt(fit.variance) * noise
+    log_p = log_probabilities(linear, design.codes[fit.variable])
+    return np.argmax(log_p + rng.gumbel(size=log_p.shape), axis=1).astype(float)
+
+
+def assess_neighbours(design, fit):
+    """Return tests of the neighbours of a variable: statistics and degrees of freedom.
+
+    A neighbour of a numeric variable has an F test, whose statistic is transformed to a chi-square
+    statistic with the same p-value. A neighbour of a categorical variable has a Wald test, or a
+    likelihood-ratio test if its effect is large.
+
+    Parameters
+    ----------
+    design : Design
+        Rows to which the regression was fitted.
+    fit : NodeFit
+        Regression.
+
+    Returns
+    -------
+    statistic : ndarray of shape (n_neighbours,)
+        Chi-square statistics.
+    dof : ndarray of int of shape (n_neighbours,)
+        Degrees of freedom; 0 if a neighbour cannot be tested.
+    """
+    k = fit.parameters.shape[1]
+    statistic, dof = np.zeros(len(fit.partners)), np.zeros(len(fit.partners), dtype=np.int64)
+    for n, part in enumerate(fit.partner_slices(design.sizes)):
+        size = (part.stop - part.start) * k
+        if not size:
+            continue
+        block = slice(part.start * k, part.stop * k)
+        theta, covariance = fit.parameters[part].ravel(), fit.covariance[block, block]
+        (value,), _ = quadratic_forms(theta[None], covariance[None], 0.0)
+        if design.is_number(fit.variable):
+            left = design.count - len(fit.columns)
+            value = chi2_from_f(value / size, size, left) if left > 0 else 0.0
+            dof[n] = size if left > 0 else 0
+        else:
+            if np.sqrt((fit.parameters[part] ** 2).sum() / k) > LARGE_EFFECT:
+                value = _likelihood_ratio(design, fit, n)
+            dof[n] = size
+        statistic[n] = value
+    return statistic, dof
+
+
+def assess_others(design, fit):
+    """Return score tests of all variables that are no neighbours of a variable.
+
+    For numeric variables they are F tests of the additional regressors, transformed to chi-square
+    statistics.
+
+    Parameters
+    ----------
+    design : Design
+        Rows to which the regression was fitted.
+    fit : NodeFit
+        Regression.
+
+    Returns
+    -------
+    statistic : ndarray of shape (n_variables,)
+        Chi-square statistics, 0 for the variable itself and its neighbours.
+    dof : ndarray of int of shape (n_variables,)
+        Degrees of freedom; 0 if a variable is not tested.
+    """
+    n = len(design.sizes)
+    statistic, dof = np.zeros(n), np.zeros(n, dtype=np.int64)
+    if design.sizes[fit.variable] == 0:
+        return statistic, dof
+    scores = _linear_scores if design.is_number(fit.variable) else _multinomial_scores
+    others = np.setdiff1d(np.flatnonzero(design.sizes), [*fit.partners, fit.variable])
+    sizes = design.sizes[others]
+    sums = scores(design, fit)
+    for size in np.unique(sizes).tolist():
+        variables = others[sizes == size]
+        entries = design.start[variables][:, None] + np.arange(size)
+        statistic[variables], dof[variables] = sums(entries)
+    return statistic, dof
+
+
+# Numeric variables -------------------------------------------------------------------------
+
+
+def _fit_linear(design, variable, partners):
+    """Fit a linear regression, from the sums of products of all rows."""
+    columns, own, count = design.columns(partners), design.start[variable], design.count
+    gram, cross = design.gram[np.ix_(columns, columns)], design.gram[columns, own]
+    inverse = np.linalg.inv(gram + COLLINEAR * count * np.eye(len(columns)))
+    beta = inverse @ cross
+    total = design.gram[own, own] - design.gram[0, own] ** 2 / count
+    left = max(design.gram[own, own] - 2 * beta @ cross + beta @ gram @ beta, MIN_VARIANCE * total)
+    variance = left / max(count - len(columns), 1.0)
+    log_likelihood = -0.5 * count * (np.log(2 * np.pi * left / count) + 1.0)
+    return NodeFit(
+        variable,
+        partners,
+        columns,
+        beta[:, None] / variance,
+        inverse / variance,
+        variance,
+        log_likelihood,
+        1.0 - left / total,
+    )
+
+
+def _linear_scores(design, fit):
+    """Return a function that tests variables with equal numbers of regressors."""
+    columns, own, gram = fit.columns, design.start[fit.variable], design.gram
+    inverse = fit.covariance * fit.variance
+    beta = fit.variance * fit.parameters[:, 0]
+    solved = inverse @ gram[columns]
+    residual = gram[own] - beta @ gram[columns]
+    free = design.count - len(columns)
+    left = fit.variance * max(free, 1.0)
+
+    def test(entries):
+        explained = np.einsum("cne,cnf->nef", gram[columns][:, entries], solved[:, entries])
+        remaining = gram[entries[:, :, None], entries[:, None, :]] - explained
+        gain, rank = quadratic_forms(residual[entries], remaining, COLLINEAR * 10 * design.count)
+        rank = np.where(free > rank, rank, 0)
+        f = gain / np.maximum(rank, 1) * (free - rank) / np.maximum(left - gain, 1e-12 * left)
+        return chi2_from_f(np.where(rank > 0, f, 0.0), rank, free - rank), rank
+
+    return test
+
+
+# Categorical variables ---------------------------------------------------------------------
+
+
+def log_probabilities(linear, codes):
+    """Return log-probabilities, shape (n_rows, n_states); -inf for states that do not occur."""
+    logits = linear @ codes.T
+    logits[:, ~codes.any(axis=1)] = -np.inf
+    logits -= logits.max(axis=1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
+class Multinomial:
+    """Multinomial logistic regression of a categorical variable, by Newton's method.
+
+    The regressors have a small ridge penalty, as in discrete tables, which keeps the parameters
+    finite where the likelihood has no maximum.
+    """
+
+    def __init__(self, design, variable, partners):
+        self.design = design
+        self.variable = variable
+        self.partners = partners
+        self.columns = design.columns(partners)
+        self.codes = design.codes[variable]
+        self.states = design.states[variable]
+        self.values = np.ascontiguousarray(design.values[:, self.columns])
+        k = self.codes.shape[1]
+        ridge = np.full((len(self.columns), k), RIDGE)
+        ridge[0] = 0.0
+        self.ridge = ridge
+
+    def start(self):
+        """Return the parameters of a variable that does not depend on its neighbours."""
+        occurs = self.codes.any(axis=1)
+        counts = np.bincount(self.states, self.design.weights, minlength=len(occurs))[occurs]
+        parameters = np.zeros(self.ridge.shape)
+        # codes and a constant span all functions of the states
+        basis = np.column_stack([self.codes[occurs], np.ones(len(counts))])
+        parameters[0] = np.linalg.solve(basis, np.log(np.maximum(counts, 0.5)))[:-1]
+        return parameters
+
+    def objective(self, parameters):
+        """Return the log-probabilities, the log-likelihood, and it minus the ridge penalty."""
+        log_p = log_probabilities(self.values @ parameters, self.codes)
+        value = self.design.weights @ log_p[np.arange(len(log_p)), self.states]
+        return log_p, value, value - 0.5 * (self.ridge * parameters**2).sum()
+
+    def derivatives(self, parameters, log_p):
+        """Return the gradient and the information matrix of the penalised log-likelihood."""
+        residuals, covariances = self.moments(log_p)
+        gradient = (self.values.T @ residuals - self.ridge * parameters).ravel()
+        products = weighted_gram(covariances, self.values.T, self.values)
+        information = products.transpose(1, 0, 3, 2).reshape(2 * (len(gradient),))
+        information[np.diag_indices(len(gradient))] += self.ridge.ravel()
+        return gradient, information
+
+    def moments(self, log_p):
+        """Return weighted residuals (n_rows, k) and covariances (k, k, n_rows) of the codes."""
+        p, codes, k = np.exp(log_p), self.codes, self.codes.shape[1]
+        mean = p @ codes
+        products = (codes[:, :, None] * codes[:, None, :]).reshape(len(codes), k * k)
+        second = (p @ products).reshape(-1, k, k) - mean[:, :, None] * mean[:, None, :]
+        weights = self.design.weights
+        residuals = weights[:, None] * (codes[self.states] - mean)
+        return residuals, np.ascontiguousarray((second * weights[:, None, None]).transpose(1, 2, 0))
+
+    def maximise(self, parameters):
+        """Maximise the penalised log-likelihood by damped Newton steps.
+
+        Returns parameters, log-probabilities, log-likelihood and information.
+        """
+        log_p, log_likelihood, value = self.objective(parameters)
+        for _ in range(MAX_NEWTON):
+            gradient, information = self.derivatives(parameters, log_p)
+            step = np.linalg.solve(information, gradient)
+            if gradient @ step / 2 < TOLERANCE:
+                break
+            step = step.reshape(parameters.shape)
+            for _ in range(MAX_HALVINGS):
+                found = self.objective(parameters + step)
+                if found[2] >= value - 1e-12 * abs(value):
+                    break
+                step = step / 2
+            parameters = parameters + step
+            log_p, log_likelihood, value = found
+        return parameters, log_p, log_likelihood, information
+
+    def fit(self):
+        """Return the fitted regression as a :class:`NodeFit`."""
+        parameters, log_p, log_likelihood, information = self.maximise(self.start())
+        weights, states = self.design.weights, self.states
+        hits = weights @ (log_p.argmax(axis=1) == states)
+        base = np.bincount(states, weights).max()
+        gain = max(hits - base, 0.0) / (self.design.count - base)
+        return NodeFit(
+            self.variable,
+            self.partners,
+            self.columns,
+            parameters,
+            np.linalg.inv(information),
+            1.0,
+            log_likelihood,
+            gain,
+        )
+
+
+def _likelihood_ratio(design, fit, n):
+    """Return the likelihood-ratio statistic of the n-th neighbour of a categorical variable."""
+    kept = fit.partners[:n] + fit.partners[n + 1 :]
+    part = fit.partner_slices(design.sizes)[n]
+    start = np.delete(fit.parameters, np.arange(part.start, part.stop), axis=0)
+    reduced = Multinomial(design, fit.variable, kept).maximise(start)[2]
+    return max(2.0 * (fit.log_likelihood - reduced), 0.0)
+
+
+def _multinomial_scores(design, fit):
+    """Return a function that tests variables with equal numbers of regressors."""
+    regression = Multinomial(design, fit.variable, fit.partners)
+    log_p = regression.objective(fit.parameters)[0]
+    residuals, covariances = regression.moments(log_p)
+    k, values = residuals.shape[1], design.values
+    score = values.T @ residuals
+    cross = weighted_gram(covariances, regression.values.T, values)
+    cross = cross.transpose(1, 0, 3, 2).reshape(len(fit.covariance), -1, k)
+    solved = np.einsum("pq,qnk->pnk", fit.covariance, cross)
+
+    def second_moments(entries):
+        if entries.shape[1] == 1:
+            squares = values[:, entries[:, 0]] ** 2
+            return np.moveaxis(covariances.reshape(k * k, -1) @ squares, 0, 1).reshape(-1, k, k)
+        sums = [weighted_gram(covariances, values[:, e].T, values[:, e]) for e in entries]
+        return np.stack(sums).transpose(0, 2, 1, 4, 3)
+
+    def test(entries):
+        n, size = entries.shape[0], entries.shape[1] * k
+        total = second_moments(entries).reshape(n, size, size)
+        left, right = (m[:, entries].reshape(-1, n, size) for m in (cross, solved))
+        remaining = total - np.einsum("pni,pnj->nij", left, right)
+        floor = 0.1 + 1e-8 * np.trace(total, axis1=1, axis2=2)
+        return quadratic_forms(score[entries].reshape(n, size), remaining, floor)
+
+    return test

@@ -1,0 +1,276 @@
+"""Pairwise log-linear model of categorical columns: estimation, tests and penalised path."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts
+from ..learners import PseudoLikelihood
+from ..learners.pseudo_likelihood import site_log_likelihood
+from ..training import loop, penalties
+from ..training import state as loop_state
+from ..training.settings import Settings
+from .assessment import add_score_tests, assess, assess_nodes
+from .estimation import TableLearnerAdapter
+from .nodewise import extended_bic, fit_nodes
+from .screening import candidate_pairs
+from .search import Estimate, GraphModel
+
+N_IMPUTATIONS = 8
+N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once for a column
+MAX_ITER, TOL = 500, 1e-4  # of a penalised estimate
+
+
+@dataclass(frozen=True)
+class PairwiseModel(GraphModel):
+    """Settings of a pairwise log-linear model of categorical columns.
+
+    Attributes
+    ----------
+    statistic : {"table", "agreement"}
+        Parameters of an edge: a table, or one parameter of equal states.
+    unary : bool
+        Whether single variables have parameters.
+    screen : "auto", None or float
+        Candidate pairs: all pairs (None), the pairs that tests of independence find at this
+        false discovery rate (float), or a choice by the number of rows ("auto").
+    max_bytes : float
+        Memory limit of the conditional likelihood of a variable, in bytes.
+    """
+
+    statistic: str = "table"
+    unary: bool = True
+    screen: str | float | None = "auto"
+    max_bytes: float = 4 * 2**30
+
+    def form(self, n_states, edges):
+        """Return the parameterisation of a log-linear model with the given edges."""
+        return LogLinearForm.build(n_states, edges, self.statistic, self.unary)
+
+    def free_parameters(self, n_states):
+        """Return a factor per variable; an edge has (product of its two factors) parameters.
+
+        The factors are those of the two variables of the edge.
+        """
+        return n_states - 1.0 if self.statistic == "table" else np.ones(len(n_states))
+
+    def candidates(self, rows):
+        """Return the candidate pairs of the search, shape (n_pairs, 2)."""
+        return candidate_pairs(rows, self.screen, self.free_parameters(rows.n_states))
+
+    def estimate(self, rows, edges, estimation, previous=None):
+        """Learn the parameters of a graph, and test its edges; return an :class:`Estimate`."""
+        energy, imputed, fits = estimate_parameters(rows, edges, self, estimation, previous)
+        tests = assess(energy, rows, imputed, fits, estimation.rng, estimation.n_jobs)
+        return Estimate(energy, imputed, fits, tests)
+
+    def add_score_tests(self, tests, fits, rows, n_jobs):
+        """Return the tests of the edges, extended by score tests of all other pairs."""
+        return add_score_tests(tests, fits, rows, n_jobs)
+
+    def assess_pairs(self, rows, edges, n_jobs):
+        """Fit the nodewise regressions of a graph, and return the tests of all pairs."""
+        fits = fit_nodes(rows.X, rows.weights, self.form(rows.n_states, edges), n_jobs=n_jobs)
+        return add_score_tests(assess_nodes(fits, rows, n_jobs), fits, rows, n_jobs)
+
+    def penalised_path(self, rows, edges, penalty, estimation):
+        """Return the penalised estimates of the candidate pairs, as a :class:`PairwisePath`."""
+        start = self.independent(rows, edges)
+        # a model of all candidates would impute noise as dependence
+        rows = rows.impute(start, estimation.rng)
+        # an edge is in one term of a likelihood, but in two terms of a pseudo-likelihood
+        scale = 1.0 if isinstance(estimation.learner, PseudoLikelihood) else 0.5
+        return PairwisePath(rows, start, penalty, scale)
+
+    def independent(self, rows, edges):
+        """Return a model without interactions: the parameters of all edges are zero.
+
+        With parameters of single variables, each variable has its smoothed state frequencies in
+        the rows.
+        """
+        form = self.form(rows.n_states, edges)
+        theta = form.zeros()
+        for i in range(len(rows.n_states) if self.unary else 0):
+            log_p = np.log(rows.smoothed_frequencies(i))
+            theta["unary"][form.unary_start[i] : form.unary_start[i + 1]] = (
+                contrasts(rows.n_states[i]).T @ log_p
+            )
+        return LogLinearEnergy(form, theta)
+
+
+def estimate_parameters(rows, edges, model, estimation, previous=None):
+    """Learn the parameters of a given graph.
+
+    Learning starts at the maximum of the conditional likelihoods, which is near the maximum of the
+    likelihood. With missing entries, imputation and the fit of the conditional likelihoods are
+    first repeated several times.
+
+    Parameters
+    ----------
+    rows : Rows
+        Training rows.
+    edges : ndarray of shape (n_edges, 2)
+        Edges of the graph.
+    model : PairwiseModel
+        Parameterisation of the edges.
+    estimation : Estimation
+        Learner, settings and state of the training loop.
+    previous : LogLinearEnergy, optional
+        Model of another graph that provides initial parameters of the shared edges.
+
+    Returns
+    -------
+    energy : LogLinearEnergy
+        Model with the learned parameters.
+    imputed : Rows
+        Rows with imputed missing entries.
+    fits : NodeFits
+        Conditional likelihoods fitted to ``imputed``.
+    """
+    energy = model.independent(rows, edges)
+    if previous is not None:
+        energy = transfer_parameters(previous, energy)
+    for _ in range(N_IMPUTATIONS if rows.has_missing else 1):
+        imputed = rows.impute(energy, estimation.rng)
+        fits = fit_conditionals(imputed, energy, model, estimation.n_jobs)
+        energy = energy.with_theta(fits.theta)
+    energy = estimation.learn(energy, rows, warm=True)
+    if rows.has_missing:
+        imputed = rows.impute(energy, estimation.rng)
+        fits = fit_conditionals(imputed, energy, model, estimation.n_jobs)
+    return energy, imputed, fits
+
+
+def fit_conditionals(rows, energy, model, n_jobs):
+    """Fit all nodewise regressions; raise a ValueError if they need too much memory."""
+    form = energy.form
+    sizes = np.diff(form.pair_start).astype(float)
+    ends = form.edges.ravel()
+    n_parameters = np.bincount(ends, np.repeat(sizes, 2), minlength=energy.n_variables)
+    needed = 8.0 * N_MATRICES * n_parameters.max(initial=0.0) ** 2
+    if needed > model.max_bytes:
+        raise ValueError(
+            f"The edges of one column have {n_parameters.max():.0f} parameters, whose covariance "
+            f"takes about {needed:.3g} bytes, more than max_bytes={model.max_bytes:.3g}. Set "
+            'screen to a number, merge rare categories, use statistic="agreement", or increase '
+            "max_bytes."
+        )
+    return fit_nodes(rows.X, rows.weights, form, n_jobs=n_jobs)
+
+
+def transfer_parameters(source, target):
+    """Copy parameters from ``source`` to ``target``: single variables, and edges that both have."""
+    edges = map(tuple, source.form.edges.tolist())
+    learned = dict(zip(edges, source.edge_parameters(), strict=True))
+    target_edges = map(tuple, target.form.edges.tolist())
+    pairs = [
+        learned.get(edge, zeros)
+        for edge, zeros in zip(target_edges, target.edge_parameters(), strict=True)
+    ]
+    flat = np.concatenate(pairs) if pairs else np.zeros(0)
+    return target.with_theta({"unary": source.theta["unary"], "pairs": flat})
+
+
+class PairwisePath:
+    """Penalised estimates of the candidate pairs, by pseudo-likelihood.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows without missing entries.
+    start : LogLinearEnergy
+        Model of independent variables, whose edges are the candidate pairs.
+    penalty : {"l1", "group-l1"}
+        Penalty on the parameters of edges.
+    scale : float, default=1.0
+        Strength of the penalty in the objective of the learner, relative to its strength in the
+        pseudo-likelihood.
+    """
+
+    def __init__(self, rows, start, penalty, scale=1.0):
+        self.rows = rows
+        self.start = start
+        self.penalty = penalty
+        self.scale = scale
+
+    def largest_alpha(self):
+        """Return the smallest penalty strength at which all edges have zero parameters."""
+        learner = TableLearnerAdapter(PseudoLikelihood())
+        state = learner.init(self.start, self.rows.batch, None)
+        _, gradient = learner.objective(self.start, self.rows.batch, state)
+        pairs, owner = gradient["pairs"], self.start.form.owner
+        sizes = np.maximum(np.bincount(owner), 1)
+        norms = np.sqrt(np.bincount(owner, pairs**2) / sizes)
+        return max(float(np.abs(pairs).max() if self.penalty == "l1" else norms.max()), 1e-12)
+
+    def estimates(self, alphas):
+        """Yield the estimate for each penalty strength, with a warm start at the last one."""
+        learner = TableLearnerAdapter(PseudoLikelihood())
+        settings = Settings(
+            optimizer=None,
+            max_iter=MAX_ITER,
+            tol=TOL,
+            average=False,
+            complete=False,
+            interruptible=False,
+        )
+        state = loop_state.start(self.start, learner, self.rows.batch, settings, None)
+        for alpha in alphas:
+            settings = replace(settings, penalty=self._make_penalty(alpha))
+            state = loop.run(learner, self.rows.batch, settings, state)
+            yield state.energy
+
+    def ebic(self, energy, n_jobs):
+        """Return the EBIC of the graph of nonzero edges of an estimate."""
+        return ebic(self.rows, energy, n_jobs)
+
+    def reweight(self, factors):
+        """Return the path of the same candidates for rows whose weights are multiplied."""
+        return PairwisePath(self.rows.reweight(factors), self.start, self.penalty, self.scale)
+
+    def score(self, energy):
+        """Return the sum over the rows of the pseudo-log-likelihood of an estimate, in nats."""
+        return self.rows.weights @ site_log_likelihood(energy.graph, self.rows.X)[0]
+
+    def select(self, alpha, estimation):
+        """Return a mask of the nonzero edges of the estimate by the learner of the search."""
+        energy = estimation.learn(self.start, self.rows, penalty=self._make_penalty(alpha))
+        return energy.strengths() > 0
+
+    def _make_penalty(self, alpha):
+        return penalties.make_penalty(self.penalty, alpha, self.start.penalty_groups())
+
+
+def ebic(rows, energy, n_jobs=None):
+    r"""Return the extended Bayesian information criterion (EBIC) of the graph of nonzero edges.
+
+    .. math:: \sum_i \left( -2 \ell_i + k_i \log N + 2 \gamma d_i \log(n - 1) \right)
+
+    where :math:`\ell_i` is the maximal conditional log-likelihood of variable i given its
+    :math:`d_i` neighbours, :math:`k_i` is its number of parameters, N is the number of rows, n is
+    the number of variables and :math:`\gamma = 1/2`. For variables of two states it is the
+    criterion of the reference. A neighbour of more states also counts once.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows without missing entries.
+    energy : LogLinearEnergy
+        Model whose nonzero edges are evaluated.
+    n_jobs : int or None
+        Number of threads over variables.
+
+    Returns
+    -------
+    float
+        Criterion in nats; smaller is better.
+
+    References
+    ----------
+    R. Foygel Barber and M. Drton, "High-dimensional Ising model selection with Bayesian information
+    criteria", Electronic Journal of Statistics 9 (2015).
+    """
+    edges = energy.form.edges[energy.strengths() > 0]
+    form = LogLinearForm.build(rows.n_states, edges, energy.form.statistic, energy.form.unary)
+    fits = fit_nodes(rows.X, rows.weights, form, n_jobs=n_jobs)
+    return extended_bic(fits, len(edges), rows.count)
