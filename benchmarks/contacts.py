@@ -16,8 +16,8 @@ default parameters, which is not a ranking, and the precision of random pairs.
 
 Part "samples" measures how well samples of the model reproduce the family, as in the paper of
 adabmDCA (Muntoni et al., 2021): the Pearson correlation between the connected correlations of pairs
-of amino acids in the training sequences and in samples. It compares pseudo-likelihood with
-maximum likelihood by persistent chains, and has the log-likelihood of held-out sequences per column.
+of letters in the training sequences and in samples. It compares pseudo-likelihood with maximum
+likelihood by persistent chains, and has the log-likelihood of held-out sequences per column.
 """
 
 import os
