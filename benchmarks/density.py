@@ -10,7 +10,9 @@ number of trees are chosen on the validation rows, which no estimator sees.
 
 import json
 import warnings
+from pathlib import Path
 
+import joblib
 import numpy as np
 from _common import in_child, markdown, options, save, timed, write_tables
 from scipy.special import logsumexp
@@ -164,13 +166,25 @@ REFERENCES = {"independent": independent, "chow_liu": chow_liu, "mixture": mixtu
 # Fits --------------------------------------------------------------------------------------
 
 
-def fit_one(name, estimator, data_home, device="cpu"):
+def fit_model(name, estimator, data, device, models):
+    """Return a fitted default estimator and the seconds of its fit, from a file if it exists."""
+    path = None if models is None else models / f"{name}_{estimator}_{device}.joblib"
+    if path is not None and path.exists():
+        return joblib.load(path)
+    model = ESTIMATORS[estimator](data.n_features, device)
+    _, seconds = timed(model.fit, data.train)
+    if path is not None:
+        models.mkdir(parents=True, exist_ok=True)
+        joblib.dump((model, seconds), path)
+    return model, seconds
+
+
+def fit_one(name, estimator, data_home, device="cpu", models=None):
     """Fit one default estimator and return its row of the table."""
     data = fetch_density_benchmark(name, data_home=data_home)
     warnings.simplefilter("ignore")
     device = "cpu" if estimator == "DiscreteMRF" else device
-    model = ESTIMATORS[estimator](data.n_features, device)
-    _, fit_seconds = timed(model.fit, data.train)
+    model, fit_seconds = fit_model(name, estimator, data, device, models)
     log_z, log_z_seconds = timed(lambda: model.log_partition_)
     test = model.score(data.test)
     lower, upper = model.log_partition_interval_
@@ -194,13 +208,13 @@ def fit_one(name, estimator, data_home, device="cpu"):
     return row | {"long_low": test + log_z - longer.upper, "long_seconds": seconds}
 
 
-def run_set(name, estimators, data_home, device="cpu"):
+def run_set(name, estimators, data_home, device="cpu", models=None):
     """Return the rows of a data set: one for each estimator."""
     data = fetch_density_benchmark(name, data_home=data_home)
     known = {key: model(data, data.test) for key, model in REFERENCES.items()}
     rows = []
     for estimator in estimators:
-        rows.append(in_child(fit_one, name, estimator, data_home, device) | known)
+        rows.append(in_child(fit_one, name, estimator, data_home, device, models) | known)
         print(json.dumps(rows[-1]), flush=True)
     return rows
 
@@ -216,6 +230,7 @@ def main(argv=None):
     parser.add_argument("--sets", nargs="*", choices=NAMES, default=None)
     parser.add_argument("--estimators", nargs="*", choices=ESTIMATORS, default=list(ESTIMATORS))
     parser.add_argument("--device", default="cpu", help="cpu, gpu, cuda or jax")
+    parser.add_argument("--models", type=Path, help="folder of fitted models, which are reused")
     args = parser.parse_args(argv)
     rows = []
     for name in args.sets or (("nltcs",) if args.fast else NAMES):
@@ -224,6 +239,7 @@ def main(argv=None):
             args.estimators[-1:] if args.fast else args.estimators,
             args.data_home,
             args.device,
+            args.models,
         )
         save(args, "density", rows, COLUMNS)
         table = markdown([round_row(row) for row in rows], COLUMNS)

@@ -31,7 +31,6 @@ STEPS_PER_CALL = 8
 COMPILED = (
     (sampler, "sweep_tables"),
     (sampler, "sweep_binary"),
-    (sampler, "binary_field"),
     (factor_graph, "add_moments"),
     (factor_graph, "binary_form"),
     (FactorGraph, "_add_gram"),

@@ -31,6 +31,12 @@ D0, D1, D2 = np.float32(3.3333910770e-1), np.float32(-2.5001337016e-1), np.float
 D3, D4, D5 = np.float32(-1.6577586007e-1), np.float32(1.4914787022e-1), np.float32(-1.4267476323e-1)
 D6 = np.float32(8.7003599471e-2)
 ROOT_HALF_BITS = np.int32(0x3F3504F3)  # of sqrt(1/2) as a float32
+# log(1 + f) = 2 s + s^3 (E0 + E1 s^2 + ...) for s = f / (2 + f), interpolated at Chebyshev points.
+E0, E1, E2 = 0.6666666666666666, 0.39999999999929836, 0.28571428618048983
+E3, E4, E5 = 0.22222212022723145, 0.1818284078753836, 0.153329839578825
+E6 = 0.14603780601988015
+LONG_SHIFT = np.uint64(0xFFF6A09E667F3BCD)  # bits of sqrt(1/2) minus bits of 1
+LONG_BITS, LONG_BIAS, BIAS = np.uint64(52), np.uint64(1023), np.int32(1023)
 # Without "reassoc", which would add the two parts of log 2.
 EXACT = {"fastmath": {"contract", "nsz"}, "error_model": "numpy"}
 
@@ -118,8 +124,8 @@ def _exponentials(x):
 def logarithms(x, bits):  # noqa: ARG001
     """Replace each entry x > 0 of an array by log(x).
 
-    In float32 the absolute or the relative error is below 2e-7. ``bits`` is scratch of the same
-    length with dtype int32.
+    The absolute or the relative error is below 2e-7 in float32, and the relative error below 1e-15
+    in float64, for normal numbers. ``bits`` is scratch of the same length with dtype int32.
     """
     np.log(x, out=x)
 
@@ -136,11 +142,32 @@ def _vectorised_logarithms(x, bits):
         x[j] = n * LOG_2_REST + f * f * (p * f - HALF) + f + n * LOG_2
 
 
-def _logarithms_by_calls(x, bits):  # noqa: ARG001
+def log_one_plus(f, n):
+    """Return log((1 + f) 2^n) for f in sqrt(1/2) - 1 .. sqrt(2) - 1 and an integer n."""
+    return np.log1p(f) + n * np.log(2.0)
+
+
+@overload(log_one_plus, jit_options=EXACT)
+def _log_one_plus(f, n):  # noqa: ARG001
+    def by_polynomial(f, n):
+        s, half = f / (2.0 + f), 0.5 * f * f
+        z = s * s
+        p = z * (E0 + z * (E1 + z * (E2 + z * (E3 + z * (E4 + z * (E5 + z * E6))))))
+        return n * LONG_LOG_2 + (f - (half - (s * (half + p) + n * LONG_LOG_2_REST)))
+
+    return by_polynomial
+
+
+def _long_logarithms(x, bits):
+    pattern = x.view(np.uint64)
     for j in range(x.size):
-        x[j] = np.log(x[j])
+        biased = (pattern[j] - LONG_SHIFT) >> LONG_BITS
+        bits[j] = np.int32(biased) - BIAS
+        pattern[j] -= (biased - LONG_BIAS) << LONG_BITS
+    for j in range(x.size):
+        x[j] = log_one_plus(x[j] - 1.0, np.float64(bits[j]))
 
 
 @overload(logarithms, inline="always")
 def _logarithms(x, bits):  # noqa: ARG001
-    return _vectorised_logarithms if x.dtype == types.float32 else _logarithms_by_calls
+    return _vectorised_logarithms if x.dtype == types.float32 else _long_logarithms

@@ -12,8 +12,11 @@ import numpy as np
 
 from ._jit import borrowed, inlined, kernel
 from .elimination import draw_categorical
+from .exponential import logarithms
 from .layers import logistic_noise
 from .tables import fill_entries
+
+SMALLEST_BETA = 1e-30  # stands for 0 in divisions
 
 
 @kernel
@@ -96,53 +99,63 @@ def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, sco
             entry[conditionals.var_clique[e]] += (new - old) * stride
 
 
-@kernel
-def binary_field(X, coupling, bias, field):
-    """Set ``field`` to ``bias + X @ coupling``, where X contains zeros and ones."""
-    for c in range(X.shape[0]):
-        f = field[c]
-        f[:] = bias
-        for i in range(bias.size):
-            if X[c, i] == 1:
-                for j in range(bias.size):
-                    f[j] += coupling[i, j]
+@inlined
+def update_in_order(coupling, order, noise, clamped, c, x, field):
+    """Draw the variables of chain c in the given order, and update the fields of all variables.
+
+    A variable is 1 if its field exceeds its noise. Clamped variables are skipped.
+    """
+    kind = x.dtype.type
+    one, zero = kind(1), kind(0)
+    masked = clamped.shape[0] > 0
+    for place in range(order.size):
+        i = order[place]
+        if masked and clamped[c, i]:
+            continue
+        new = one if field[i] > noise[i] else zero
+        change = new - x[i]
+        if change != zero:
+            x[i] = new
+            row = coupling[i]
+            for j in range(x.size):
+                field[j] += change * row[j]
 
 
 @kernel
-def sweep_binary(
-    conditionals, reference, reference_start, betas, order, X, field, clamped, log_weights, rng
-):
+def sweep_binary(conditionals, odds, betas, order, X, field, clamped, log_weights, rng):
     """Run Gibbs sweeps on a binary pairwise model.
 
-    ``field``, which is ``bias + X @ coupling``, is updated in place.
+    X contains zeros and ones of the dtype of the couplings. ``field``, which is
+    ``bias + X @ coupling``, is updated in place. ``odds`` has the log odds of the variables in the
+    reference. Log weights lack the constant terms of the model and of the reference.
     """
-    coupling, bias, constant = conditionals
+    coupling, bias = borrowed(conditionals.coupling), borrowed(conditionals.bias)
+    X, field, clamped = borrowed(X), borrowed(field), borrowed(clamped)
     n = bias.size
     masked = clamped.shape[0] > 0
+    noise, bits, limits = np.empty(n), np.empty(n, np.int32), np.empty(n, X.dtype)
     for c in range(X.shape[0]):
-        x = X[c]
-        f = field[c]
+        x, f = X[c], field[c]
         for t in range(betas.size - 1):
             beta = betas[t + 1]
             if beta != betas[t]:
-                total = constant
+                total = 0.0
                 for i in range(n):
-                    total += 0.5 * x[i] * (f[i] + bias[i]) - reference[reference_start[i] + x[i]]
+                    total += x[i] * (0.5 * (f[i] + bias[i]) - odds[i])
                 log_weights[c] += (beta - betas[t]) * total
+            for i in range(n):
+                noise[i] = 0.5
             for place in range(order.size):
                 i = order[place]
-                if masked and clamped[c, i]:
-                    continue
-                logit = f[i]
-                if beta != 1.0:
-                    b = reference_start[i]
-                    logit = beta * logit + (1.0 - beta) * (reference[b + 1] - reference[b])
-                new = 1 if rng.random() * (1.0 + np.exp(-logit)) < 1.0 else 0
-                if new != x[i]:
-                    change = float(new - x[i])
-                    x[i] = new
-                    for j in range(n):
-                        f[j] += change * coupling[i, j]
+                if not (masked and clamped[c, i]):
+                    noise[i] = rng.random()
+            for i in range(n):
+                noise[i] = noise[i] / (1.0 - noise[i])
+            logarithms(noise, bits)
+            factor, rest = 1.0 / max(beta, SMALLEST_BETA), 1.0 - beta
+            for i in range(n):
+                limits[i] = factor * (noise[i] - rest * odds[i])
+            update_in_order(coupling, order, limits, clamped, c, x, f)
 
 
 @kernel
@@ -155,10 +168,8 @@ def draw_in_order(coupling, order, from_hidden, scale, shift, words, clamped, fi
     chain. With ``scale`` 1, ``shift`` is ignored.
     """
     coupling, field, X = borrowed(coupling), borrowed(field), borrowed(X)
-    from_hidden, words = borrowed(from_hidden), borrowed(words)
-    kind, n = X.dtype.type, X.shape[1]
-    one, zero, factor = kind(1), kind(0), kind(1.0 / scale)
-    masked, has_hidden = clamped.shape[0] > 0, from_hidden.shape[0] > 0
+    from_hidden, words, clamped = borrowed(from_hidden), borrowed(words), borrowed(clamped)
+    n, factor, has_hidden = X.shape[1], X.dtype.type(1.0 / scale), from_hidden.shape[0] > 0
     noise, bits = np.empty(n, X.dtype), np.empty(n, np.int32)
     for c in range(X.shape[0]):
         x, f = X[c], field[c]
@@ -168,18 +179,5 @@ def draw_in_order(coupling, order, from_hidden, scale, shift, words, clamped, fi
                 noise[j] = factor * (noise[j] - shift[j])
         if has_hidden:
             for j in range(n):
-                f[j] += from_hidden[c, j]
-        for place in range(order.size):
-            i = order[place]
-            if masked and clamped[c, i]:
-                continue
-            new = one if f[i] > noise[i] else zero
-            change = new - x[i]
-            if change != zero:
-                x[i] = new
-                row = coupling[i]
-                for j in range(n):
-                    f[j] += change * row[j]
-        if has_hidden:
-            for j in range(n):
-                f[j] -= from_hidden[c, j]
+                noise[j] -= from_hidden[c, j]
+        update_in_order(coupling, order, noise, clamped, c, x, f)

@@ -209,7 +209,7 @@ def choose_pairs(data, n_states):
     return np.column_stack([i[kept], j[kept]])
 
 
-def estimate_log_partition(energy, reference, *, start, max_bytes, random_state, n_jobs):
+def estimate_log_partition(energy, reference, *, max_bytes, **options):
     """Return log Z: exactly if this is quick, else by annealing from the reference model.
 
     Parameters
@@ -218,14 +218,10 @@ def estimate_log_partition(energy, reference, *, start, max_bytes, random_state,
         Fitted model.
     reference : FactorGraph or None
         Chow-Liu tree with the same cliques. If None, annealing starts from independent variables.
-    start : ndarray of shape (n, n_variables) or None
-        States at which reverse annealing chains start.
     max_bytes : float
         Maximum memory of exact inference, in bytes.
-    random_state : int
-        Seed of the estimate.
-    n_jobs : int or None
-        Number of threads.
+    **options
+        Options of annealed importance sampling.
 
     Returns
     -------
@@ -234,12 +230,8 @@ def estimate_log_partition(energy, reference, *, start, max_bytes, random_state,
     """
     exact = expectations.quick_exact_model(energy, max_bytes=max_bytes)
     if exact is None and reference is not None and not reference.layout.is_tied:
-        return ais(
-            energy, reference=reference, start=start, random_state=random_state, n_jobs=n_jobs
-        )
-    return log_partition_bounds(
-        energy, max_bytes=max_bytes, random_state=random_state, n_jobs=n_jobs, start=start
-    )
+        return ais(energy, reference=reference, **options)
+    return log_partition_bounds(energy, max_bytes=max_bytes, **options)
 
 
 def _choose_learner(energy, data):

@@ -24,6 +24,7 @@ from ._base import LearnedEstimator
 
 N_OTHERS = 128  # samples with which the chains of the fit are compared
 MAX_MISSED, MAX_R_HAT = 0.1, 1.2
+TARGET_WIDTHS = 0.02, 0.5  # nats, smallest and largest
 WIDE = r"The interval of log Z .* nats wide|.* found no upper limit of log Z"  # matches warnings
 
 
@@ -58,7 +59,21 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             n_jobs=self.n_jobs,
             device=self.device,
             start=self._reverse_starts(),
+            target_width=self._target_width(),
         )
+
+    def _target_width(self):
+        """Return the width of the interval of log Z at which annealing ends, or None.
+
+        It is the standard error of the mean log-likelihood of as many rows as the training rows. A
+        narrower interval would hardly improve comparisons of models.
+        """
+        starts = vars(self).get("_starts")
+        if starts is None:
+            return None
+        with np.errstate(invalid="ignore"):
+            error = np.std(self.energy_.log_marginal(starts)) / np.sqrt(self._n_rows)
+        return float(np.clip(error, *TARGET_WIDTHS)) if np.isfinite(error) else None
 
     def _reverse_starts(self):
         """Return the states at which reverse annealing chains start, or None.
@@ -171,7 +186,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         get its lower or upper limit. An estimate of log Z tends to be too low, which makes
         log-likelihoods too high. Report the lower limit together with the score. Reverse chains of
         annealed importance sampling start at the last states of the forward chains, and at up to
-        128 training rows or at states of ``ladder_``. The upper limit is the larger one of both.
+        512 training rows or at states of ``ladder_``. The upper limit is the larger one of both.
         """
         result = self._log_partition()
         return result.lower, result.upper

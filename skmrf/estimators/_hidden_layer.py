@@ -8,7 +8,7 @@ from .._utils.rows import dense_rows
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
 from ..training import AdaptiveRate, initial_values
 from ..training.held_out import layered_score
-from ._rows import random_states
+from ._rows import rows_of_log_partition
 from ._weight_decay import RECENCY, is_preconditioned, preconditioned_settings
 
 FIRST_RATES = {"adam": 0.006, "sgd": 0.06, "momentum": 0.012}
@@ -156,5 +156,5 @@ def describe_hidden_units(energy, data, seed):
     return {
         "hidden_means_": H.mean(axis=0),
         "hidden_stds_": H.std(axis=0),
-        "_starts": random_states(data, rng),
+        **rows_of_log_partition(data, rng),
     }

@@ -6,7 +6,7 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import check_sample_weight
 from ..learners.base import draw_states
 
-N_STARTS = 128  # rows at which reverse annealing chains of log Z start
+N_STARTS = 512  # rows at which reverse annealing chains of log Z start
 
 
 def weighted_rows(data, sample_weight):
@@ -101,8 +101,16 @@ def random_states(data, rng):
     Returns
     -------
     ndarray of shape (n_rows, n_columns) or None
-        At most 128 rows; None if all of them have missing entries.
+        At most 512 rows; None if all of them have missing entries.
     """
     few = rng.permutation(data.X.shape[0])[:N_STARTS]
     states = complete_states(data.take(few), rng).X
     return states if len(states) else None
+
+
+def rows_of_log_partition(data, rng):
+    """Return fitted attributes for the estimate of log Z.
+
+    They are rows at which reverse annealing chains start, and the number of training rows.
+    """
+    return {"_starts": random_states(data, rng), "_n_rows": data.X.shape[0]}

@@ -25,6 +25,7 @@ from ._rows import complete_states, random_states
 
 STRENGTHS = (10.0, 3.0, 30.0)  # alpha times the number of rows; the first one is the default
 COUPLED_STRENGTHS = (3.0, 1.0, 10.0)  # the same for coupled variables and hidden units
+WEAKER_STRENGTHS = (0.3, 0.1)  # of coupled variables, compared while the last one is the best
 LAYER_RATES, PAIR_RATES = (0.2, 0.05), (0.05,)  # of the preconditioned gradient
 SAFE_LAYER_RATE = 0.1  # if no rates are compared
 RECENCY = 8.0  # recent iterates have large weights in the average, because iterates keep improving
@@ -219,11 +220,11 @@ def choose(energy, data, parameters, known=None, *, compare_given=False):
     rates = PAIR_RATES if isinstance(energy, PairwiseEnergy) else LAYER_RATES
     alpha, rate = parameters.alpha, known_rate or min(rates[0], SAFE_LAYER_RATE)
     is_coupled = isinstance(energy, SemiRestrictedEnergy) and energy.is_coupled
-    strengths = COUPLED_STRENGTHS if is_coupled else STRENGTHS
+    strengths, weaker = (COUPLED_STRENGTHS, WEAKER_STRENGTHS) if is_coupled else (STRENGTHS, ())
     if isinstance(alpha, str):
         alpha = strengths[0] / n_effective if known_alpha is None else known_alpha
     elif compare_given:
-        strengths = (alpha * n_effective,)
+        strengths, weaker = (alpha * n_effective,), ()
     else:
         return Choice(alpha, rate, energy)
     first = Choice(alpha, rate, energy)
@@ -238,15 +239,24 @@ def choose(energy, data, parameters, known=None, *, compare_given=False):
     if len(test.X) < MIN_TEST_ROWS:
         return first
     given = replace(parameters, optimizer="auto")
-    return _compare(first, n_effective, strengths, rates, train, test, given)
+    return _compare(first, n_effective, (strengths, weaker), rates, train, test, given)
 
 
-def _compare(best, n_effective, strengths, rates, train, test, parameters):
-    """Return the best candidate of short fits; Ctrl-C ends the comparison."""
+def _compare(best, n_effective, candidates, rates, train, test, parameters):
+    """Return the best candidate of short fits; Ctrl-C ends the comparison.
+
+    ``candidates`` are the strengths to compare, and weaker ones. A weaker strength follows if the
+    weakest one so far is the best.
+    """
+    strengths, weaker = candidates
     start, n_train = best.energy, effective_rows(train)
     modes = random_states(train, np.random.default_rng(0))
+    weakest = min(strengths)
     try:
-        for strength in strengths:
+        for strength in (*strengths, *weaker):
+            if strength in weaker and best.alpha > 1.001 * weakest / n_effective:
+                break
+            weakest = min(strength, weakest)
             for rate in rates if strength == strengths[0] else (best.rate,):
                 model = _fit(start, train, parameters, strength / n_train, rate)
                 score = -np.inf

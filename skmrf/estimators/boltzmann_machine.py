@@ -14,7 +14,7 @@ from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
 from ._density import VisibleEstimator
 from ._hidden_layer import initial_coupled_layers, training_settings
-from ._rows import hold_out, random_states, weighted_rows
+from ._rows import hold_out, rows_of_log_partition, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters
 from ._weight_decay import choose, choose_model, is_preconditioned, preconditioned_settings
@@ -340,8 +340,8 @@ class BoltzmannMachine(VisibleEstimator):
 
             def attributes(state):
                 fitted = fit.attributes(state) | {"alpha_": choice.alpha}
-                starts = random_states(data, np.random.default_rng(fit.seed))
-                return fitted | {"energy_": _symmetric(fitted["energy_"]), "_starts": starts}
+                rows = rows_of_log_partition(data, np.random.default_rng(fit.seed))
+                return fitted | rows | {"energy_": _symmetric(fitted["energy_"])}
 
             train = fit.keep_interrupted if choice.is_interrupted else fit.train
             state = train(learner, data, settings, attributes)

@@ -27,7 +27,7 @@ from ._automatic import (
 from ._base import unchanged_on_error
 from ._density import VisibleEstimator
 from ._refinement import settings_of
-from ._rows import hold_out, random_states, weighted_rows
+from ._rows import hold_out, rows_of_log_partition, weighted_rows
 from ._session import FitSession, fitted_attributes
 from ._training import TrainingParameters
 
@@ -371,7 +371,7 @@ class DiscreteMRF(VisibleEstimator):
             "alpha_": plan.alpha,
             "reference_": plan.reference,
             "regularization_path_": plan.path,
-            "_starts": random_states(data, np.random.default_rng(0)),
+            **rows_of_log_partition(data, np.random.default_rng(0)),
         }
 
         def attributes(state):
@@ -468,6 +468,7 @@ class DiscreteMRF(VisibleEstimator):
             self.energy_,
             vars(self).get("reference_"),
             start=self._reverse_starts(),
+            target_width=self._target_width(),
             max_bytes=self.max_bytes,
             random_state=self._seed,
             n_jobs=self.n_jobs,

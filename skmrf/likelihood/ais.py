@@ -1,5 +1,6 @@
 """Log partition function and bounds of log-likelihoods by annealed importance sampling."""
 
+from itertools import pairwise
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -31,12 +32,16 @@ GROWTH = 4
 ROUNDING = 1e-6  # nats
 SHORTEST = 10  # temperatures of the path with which the first estimate is compared, at least
 SMALLEST_ESS_GROWTH = 1.1  # for a path that is four times as long
+LONG_ENOUGH = 0.5  # effective share of the chains from which more chains are added
 MAX_TEMPERATURES = 64_000
 MAX_UPDATES = 1.5e9
 N_BURN_IN = 100
 N_REFERENCE_SWEEPS = 20
 N_PILOT_CHAINS = 128
 CHAINS_AT_ONCE = 4096
+N_PARTS = 16  # of a path, whose shares in the variance of the log weights are measured
+N_KNOTS = 257  # of a schedule of temperatures
+SMALLEST_SHARE = 0.05  # of a part, times the number of parts
 
 
 def ais(
@@ -48,6 +53,7 @@ def ais(
     reference=None,
     start=None,
     max_width=1.0,
+    target_width=None,
     random_state=None,
     n_jobs=None,
     device="cpu",
@@ -65,19 +71,23 @@ def ais(
     energy : Energy
         Model of discrete variables. Latent variables are allowed.
     n_chains : int, default=128
-        Number of forward chains and of reverse chains; at least 2.
+        Number of forward chains and of reverse chains; at least 2. It is the first number of chains
+        if ``n_temperatures`` is None.
     n_temperatures : int, optional
         Number of steps of the path. By default the first two runs have 250 and 1000 steps, and each
-        further run has four times as many as the last one. The runs end if the last estimate is in
-        the interval of the run before it, and the interval is at most ``max_width / 2`` wide or the
-        effective sample size no longer grows (as with zero potentials, which no path can avoid).
-        They also end if the next run would exceed a total of 1.5e9 variable updates, which take
-        about half a minute. ``upper`` is inf if the last estimate is not in the interval of the run
-        before it when the time is over, or if the effective sample size is below 3. With a given
-        length there is one run, and ``upper`` is always finite.
+        further run has four times as many as the last one. If the last estimate is in the interval
+        of the run before it and the effective sample size is at least half of the number of chains,
+        the next run instead has up to four times as many chains. The runs end if the last estimate
+        is in the interval of the run before it, and the interval is at most ``target_width`` wide
+        or the effective sample size no longer grows (as with zero potentials, which no path can
+        avoid). They also end if the next run would exceed a total of 1.5e9 variable updates, which
+        take about half a minute. ``upper`` is inf if the last estimate is not in the interval of
+        the run before it when the time is over, or if the effective sample size is below 3. With a
+        given length there is one run, and ``upper`` is always finite.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
-        Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
+        Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`. If ``n_temperatures``
+        is None, each further run has more steps where the weights of the last run vary most.
     reference : Product or FactorGraph, optional
         The distribution :math:`p_0`. By default a product of approximate single marginals of the
         model. A FactorGraph must have the same cliques as the energy. Exact inference must be
@@ -91,6 +101,9 @@ def ais(
     max_width : float, default=1.0
         Largest width of the interval, in nats, that counts as converged. A wider interval raises a
         warning and sets ``converged`` to False.
+    target_width : float, optional
+        Width of the interval, in nats, at which the runs end if ``n_temperatures`` is None. By
+        default half of ``max_width``.
     random_state : int, Generator, RandomState or None
         Seed or generator. Pass an int for reproducible results.
     n_jobs : int, optional
@@ -120,6 +133,9 @@ def ais(
     check_energy(energy)
     check_number("n_chains", n_chains, low=2, integer=True)
     check_number("max_width", max_width, low=0)
+    if target_width is None:
+        target_width = 0.5 * max_width
+    check_number("target_width", target_width, low=0)
     rng = check_generator(random_state)
     if energy.n_variables == 0:
         value = float(energy.log_potential(np.zeros((1, 0), dtype=int))[0])
@@ -135,10 +151,10 @@ def ais(
     path = _make_path(energy, reference, schedule, start, chains, rng)
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
-        result = path.estimate(n_temperatures, max_width, rng)
+        result, _ = path.estimate(n_temperatures, max_width, rng)
     else:
         first = int(np.clip(n_affordable, 10, path.first_temperatures))
-        result = _estimate_with_longer_paths(path, max_width, rng, first)
+        result = _estimate_with_longer_paths(path, (max_width, target_width), rng, first)
     _warn_unless_converged(result, max_width)
     return result
 
@@ -297,33 +313,44 @@ def _check_reference(reference, energy):
         )
 
 
-def _estimate_with_longer_paths(path, max_width, rng, n_temperatures):
-    """Estimate log Z with longer and longer paths, until two lengths agree and a limit is met.
+def _estimate_with_longer_paths(path, widths, rng, n_temperatures):
+    """Estimate log Z with longer paths or more chains, until two runs agree and a limit is met.
 
-    If the last two lengths disagree, the chains miss a part of the probability, and nobody knows
-    how large it is. The result then has no upper limit.
+    ``widths`` are the largest width that counts as converged, and the width at which runs end. If
+    the last two runs disagree, the chains miss a part of the probability, and nobody knows how
+    large it is. The result then has no upper limit.
     """
-    spent, before = 0.0, path.estimate(max(n_temperatures // GROWTH, SHORTEST), max_width, rng)
+    max_width, target_width = widths
+    spent, shortest = 0.0, max(n_temperatures // GROWTH, SHORTEST)
+    before, path = path.estimate(shortest, max_width, rng)
+    share_before = before.ess / path.n_chains
     # Without zero potentials, an effective sample size below 10 can stay low for some lengths of
     # the path and then increase.
     trusted_ess = 0.0 if path.has_zero_potentials() else TRUSTED_ESS
     while True:
         began = monotonic()
-        result = path.estimate(n_temperatures, max_width, rng)
+        result, path = path.estimate(n_temperatures, max_width, rng)
         seconds = monotonic() - began
-        is_growing = result.ess > SMALLEST_ESS_GROWTH * before.ess or result.ess < trusted_ess
+        width, share = result.upper - result.lower, result.ess / path.n_chains
+        is_growing = share > SMALLEST_ESS_GROWTH * share_before or result.ess < trusted_ess
         is_confirmed = before.lower - ROUNDING <= result.value <= before.upper + ROUNDING
-        before = result
+        is_long = is_confirmed and share >= LONG_ENOUGH
+        growth = min(GROWTH, (width / target_width) ** 2) if is_long and target_width else GROWTH
+        growth = max(growth, 2.0)
         spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work
-        n_temperatures *= GROWTH
         if (
-            (is_confirmed and (result.upper - result.lower <= 0.5 * max_width or not is_growing))
-            or n_temperatures > MAX_TEMPERATURES
-            or GROWTH * seconds > remaining_time()
-            or spent * (1 + GROWTH) > MAX_UPDATES
+            (is_confirmed and (width <= target_width or not (is_growing or is_long)))
+            or n_temperatures * (1 if is_long else GROWTH) > MAX_TEMPERATURES
+            or growth * seconds > remaining_time()
+            or spent * (1 + growth) > MAX_UPDATES
         ):
             is_known = is_confirmed and result.ess >= MIN_ESS
             return result if is_known else without_upper_limit(result)
+        before, share_before = result, share
+        if is_long:
+            path = path.with_chains(int(growth * path.n_chains))
+        else:
+            n_temperatures *= GROWTH
 
 
 def _fit_reference(energy, chains, rng):
@@ -361,40 +388,88 @@ class _AnnealingPath(NamedTuple):
         """Number of chains."""
         return self.chains.n_chains
 
+    def with_chains(self, n_chains):
+        """Return the same path with another number of chains."""
+        return self._replace(chains=self.chains._replace(n_chains=n_chains))
+
     def has_zero_potentials(self):
         """Return whether states of probability zero are common in samples of the reference."""
         X = self.reference.sample(self.n_chains, np.random.default_rng(0))
         return not self.energy.has_latent and bool((self.energy.log_potential(X) == -np.inf).any())
 
     def estimate(self, n_temperatures, max_width, rng):
-        """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps."""
-        energy, reference = self.energy, self.reference
+        """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps.
+
+        Returns the result, and a path with more steps where the weights vary most.
+        """
         betas = _interpolate(self.betas_of_schedule, n_temperatures)
-        X = reference.sample(self.n_chains, rng)
+        X = self.reference.sample(self.n_chains, rng)
         generators = self.chains.spawn(rng)
-        X, forward = sweep(
-            energy, X, generators, betas=betas, reference=reference, n_jobs=self.chains.n_jobs
-        )
+        X, parts = self._anneal(X, betas, generators)
+        forward = parts.sum(axis=0)
         if (forward == -np.inf).all():
-            return zero_probability_result("ais")
+            return zero_probability_result("ais"), self
         ends = [X[resample(forward, self.n_chains, rng)]]
         if self.start is not None:
             ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
         backward = [self._anneal_back(end, betas, generators) for end in ends]
-        results = [interval(forward, weights, max_width, rng, "ais") for weights in backward]
-        return max(results, key=lambda result: result.upper)
+        results = [
+            interval(forward, parts.sum(axis=0), max_width, rng, "ais") for parts in backward
+        ]
+        shares = [_variance_shares(p) for p in (parts, *(p[::-1] for p in backward))]
+        schedule = _respace(self.betas_of_schedule, np.mean(shares, axis=0))
+        best = max(results, key=lambda result: result.upper)
+        return best, self._replace(betas_of_schedule=schedule)
+
+    def _anneal(self, X, betas, generators, *, reverse=False):
+        """Return the last states of chains, and the log weights of parts of the path.
+
+        The shape of the log weights is (n_parts, n_chains). On a device there is one part, so that
+        its functions are compiled for one length.
+        """
+        n_parts = 1 if self.chains.device is not None else min(N_PARTS, len(betas) - 1)
+        cuts = np.linspace(0, len(betas) - 1, n_parts + 1).round().astype(int)
+        parts = []
+        for first, last in pairwise(cuts.tolist()):
+            X, log_weights = sweep(
+                self.energy,
+                X,
+                generators,
+                betas=betas[first : last + 1],
+                reference=self.reference,
+                reverse=reverse,
+                n_jobs=self.chains.n_jobs,
+            )
+            parts.append(log_weights)
+        return X, np.array(parts)
 
     def _anneal_back(self, X, betas, generators):
         """Return the log weights of chains from (approximate) samples of the model."""
         n_jobs = self.chains.n_jobs
         X, _ = sweep(self.energy, X, generators, n_sweeps=N_BURN_IN, n_jobs=n_jobs)
-        _, log_weights = sweep(
-            self.energy,
-            X,
-            generators,
-            betas=betas[::-1],
-            reference=self.reference,
-            reverse=True,
-            n_jobs=n_jobs,
-        )
-        return log_weights
+        return self._anneal(X, betas[::-1], generators, reverse=True)[1]
+
+
+def _variance_shares(parts):
+    """Return the shares of parts of the path in the variance of the log weights."""
+    total = parts.sum(axis=0)
+    is_finite = np.isfinite(total)
+    if is_finite.sum() < 2 or np.ptp(total[is_finite]) == 0.0:
+        return np.full(len(parts), 1.0 / len(parts))
+    total, parts = total[is_finite], parts[:, is_finite]
+    shares = np.maximum((parts - parts.mean(axis=1, keepdims=True)) @ (total - total.mean()), 0.0)
+    return shares / shares.sum()
+
+
+def _respace(schedule, shares):
+    r"""Return a schedule whose parts have steps in proportion to the root of their shares.
+
+    If the chains follow the path closely, the variance of a part is inversely proportional to its
+    number of steps. The sum of the variances is then smallest for these numbers. The shares are
+    smoothed, and no part becomes much shorter.
+    """
+    shares = np.convolve(np.pad(shares, 1, mode="edge"), [0.25, 0.5, 0.25], "valid")
+    steps = np.sqrt(len(shares) * shares + SMALLEST_SHARE)
+    ends = np.append(0.0, np.cumsum(steps)) / steps.sum()
+    along = np.interp(np.linspace(0.0, 1.0, N_KNOTS), ends, np.linspace(0.0, 1.0, len(ends)))
+    return np.interp(along, np.linspace(0.0, 1.0, len(schedule)), schedule)

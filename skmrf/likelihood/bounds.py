@@ -202,7 +202,7 @@ def log_partition_bounds(
         Options of the method:
 
         - "ais": ``n_chains``, ``n_temperatures``, ``schedule``, ``reference``, ``start``,
-          ``max_width``, ``n_jobs``, ``device``.
+          ``max_width``, ``target_width``, ``n_jobs``, ``device``.
         - "bpchain": ``n_samples``, ``conditionals``, ``order``, ``clip``, ``max_width``.
         - "bethe" and "trw": ``schedule``, ``damping``, ``max_iter``, ``tol``.
         - "mean-field": ``max_iter``, ``tol``.

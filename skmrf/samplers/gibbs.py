@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels._jit import read_only
-from .._kernels.gibbs import binary_field, sweep_binary, sweep_tables
+from .._kernels.gibbs import sweep_binary, sweep_tables
 from .._utils.codes import STATE
 from .._utils.interrupts import InterruptLater
 from .._utils.namespaces import is_numpy, namespace
@@ -16,7 +16,13 @@ from ..energies.conditionals import (
     BipartiteConditionals,
     CoupledLayerConditionals,
 )
-from .layers import sweep_coupled_layers, sweep_from_hidden, sweep_layers, sweep_on_device
+from .layers import (
+    reference_odds,
+    sweep_coupled_layers,
+    sweep_from_hidden,
+    sweep_layers,
+    sweep_on_device,
+)
 
 BLOCK = 64
 UPDATES_A_UNIT = 50_000  # draws of a part of the chains that is worth a thread, about a ms
@@ -360,14 +366,15 @@ def _table_block(conditionals, reference, betas, order, X, clamped, log_weights,
 
 def _binary_block(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
     (rng,) = rngs
-    X, log_weights = _writeable(X), _writeable(log_weights)
-    field = np.empty(X.shape)
-    binary_field(X, conditionals.coupling, conditionals.bias, field)
-    state = reference.log_p, reference.start
-    for piece in _split_path(betas, X.size * 8):
-        with InterruptLater():
-            sweep_binary(conditionals, *state, piece, order, X, field, clamped, log_weights, rng)
-    return X, log_weights, rngs
+    coupling, bias, constant = conditionals
+    odds, from_reference, _ = reference_odds(reference)
+    log_weights = log_weights + (betas[-1] - betas[0]) * (constant + from_reference)
+    X = X.astype(coupling.dtype)
+    for piece in _split_path(betas, X.size * 4):
+        field = X @ coupling + bias
+        with InterruptLater():  # a kernel that uses a generator must not be interrupted
+            sweep_binary(conditionals, odds, piece, order, X, field, clamped, log_weights, rng)
+    return X.astype(STATE), log_weights, rngs
 
 
 def _layer_blocks(conditionals, reference, betas, _order, X, clamped, log_weights, rngs):

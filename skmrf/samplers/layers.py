@@ -6,7 +6,7 @@ generator.
 
 import numpy as np
 
-from .._kernels.gibbs import draw_in_order
+from .._kernels.gibbs import SMALLEST_BETA, draw_in_order
 from .._kernels.layers import draw_by_words, draw_units, softplus_sums, unit_means
 from .._utils.codes import STATE
 from .._utils.namespaces import is_numpy
@@ -18,7 +18,6 @@ from ..energies.conditionals import (
     bias_sums,
 )
 
-SMALLEST_BETA = 1e-30  # stands for 0 in divisions
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
 
 
@@ -269,7 +268,7 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
         coupling, bias, offset = conditionals
         none = np.zeros((len(bias), 0)), np.zeros(0)
         conditionals = CoupledLayerConditionals(coupling, none[0], bias, none[1], offset)
-    odds, constant, order = _reference_odds(reference)
+    odds, constant, order = reference_odds(reference)
     constant += conditionals.weights.shape[1] * np.log(2.0)
     layers, coupling = conditionals, None
     if isinstance(conditionals, CoupledLayerConditionals):
@@ -284,7 +283,7 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     return X, log_weights + (betas[-1] - betas[0]) * constant
 
 
-def _reference_odds(reference):
+def reference_odds(reference):
     """Return the log odds of a reference, minus its log-probability of zeros, and its free units.
 
     A variable with one state is always 0.

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import BernoulliRBM
 from zoo import LAYERED_LEARNERS, layers
 
-from skmrf import RBM
+from skmrf import RBM, BoltzmannMachine
 from skmrf._utils.codes import STATE
 from skmrf._utils.rows import Batch
 from skmrf.estimators import _weight_decay
@@ -96,6 +96,29 @@ def test_rates_that_diverge_are_not_chosen(monkeypatch, seed):
     monkeypatch.setattr(_weight_decay, "MIN_LAYER_UPDATES", 300)
     monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", 300)
     assert RBM(2, random_state=seed).fit(bits()).learning_rate_ == 0.05
+
+
+@pytest.mark.parametrize(
+    ("best", "compared"),
+    [
+        (3.0, [3.0, 3.0, 1.0, 10.0]),
+        (1.0, [3.0, 3.0, 1.0, 10.0, 0.3]),
+        (0.3, [3.0, 3.0, 1.0, 10.0, 0.3, 0.1]),
+    ],
+)
+def test_weaker_strengths_follow_while_the_weakest_one_is_best(monkeypatch, best, compared):
+    """Coupled columns with hidden units: the score falls with the distance from the best one."""
+    strengths = []
+
+    def fit(energy, data, _, alpha, *__):
+        strengths.append(round(alpha * len(data.X), 9))
+        return energy
+
+    monkeypatch.setattr(_weight_decay, "_fit", fit)
+    monkeypatch.setattr(_weight_decay, "_score", lambda *_: -abs(np.log(strengths[-1] / best)))
+    model = BoltzmannMachine(n_components=2, states=(0, 1), max_iter=1, random_state=0)
+    assert model.fit(bits()).alpha_ == pytest.approx(best / len(bits()))
+    assert strengths == compared
 
 
 def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):

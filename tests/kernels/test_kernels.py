@@ -18,6 +18,8 @@ from skmrf._kernels.layers import draw_units, softplus_sums, unit_means
 from skmrf._kernels.tables import add_moments, binary_form, log_potentials
 from skmrf._utils.codes import STATE
 from skmrf.energies.conditionals import BinaryConditionals
+from skmrf.samplers import Product
+from skmrf.samplers.layers import reference_odds
 
 # exp may overflow to inf and log(0) is -inf on purpose; only uncompiled kernels warn of it
 pytestmark = [
@@ -106,15 +108,18 @@ def run(energy, X, rng, betas, reference, clamped, reverse):
     log_p = np.concatenate(reference)
     start = np.cumsum(energy.n_states) - energy.n_states
     clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
-    X, log_weights = X.astype(STATE), np.zeros(len(X))
-    common = (conditionals, log_p, start, np.array(betas), order, X)
+    betas, log_weights = np.array(betas), np.zeros(len(X))
     if isinstance(conditionals, BinaryConditionals):
+        odds, constant, _ = reference_odds(Product(log_p, start))
+        X = X.astype(float)
         field = X @ conditionals.coupling + conditionals.bias
-        sweep_binary(*common, field, clamped, log_weights, rng)
+        sweep_binary(conditionals, odds, betas, order, X, field, clamped, log_weights, rng)
         expected = X @ conditionals.coupling + conditionals.bias
         assert_allclose(field, expected, rtol=1e-12, atol=1e-11)
-    else:
-        sweep_tables(*common, clamped, log_weights, rng)
+        log_weights += (betas[-1] - betas[0]) * (conditionals.constant + constant)
+        return X.astype(STATE), log_weights
+    X = X.astype(STATE)
+    sweep_tables(conditionals, log_p, start, betas, order, X, clamped, log_weights, rng)
     return X, log_weights
 
 

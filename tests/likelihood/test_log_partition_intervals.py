@@ -14,7 +14,7 @@ from zoo import MODERATE, WITH_ZEROS, ZOO, layers, random_tables
 from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds, raise_bound
-from skmrf.likelihood.ais import _estimate_with_longer_paths
+from skmrf.likelihood.ais import _estimate_with_longer_paths, _respace, _variance_shares
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _lower_margin
 from skmrf.likelihood.model_path import ModelPath
@@ -327,7 +327,7 @@ def test_unknown_method_raises():
         (
             "ais",
             "['n_chains', 'n_temperatures', 'schedule', 'reference', 'start', 'max_width', "
-            "'n_jobs', 'device']",
+            "'target_width', 'n_jobs', 'device']",
         ),
         (
             "bpchain",
@@ -370,12 +370,13 @@ def test_margin_standard_error_and_ess():
     assert_allclose(ess, 50)
     margin, error, ess = _lower_margin(np.append(np.zeros(1), np.full(99, -np.inf)), rng)
     assert_allclose([margin, error, ess], [np.log(40.0), 1.0, 1.0], rtol=1e-12)
-    log_weights = rng.normal(0.0, 0.5, size=1000)
-    margin, error, ess = _lower_margin(log_weights, rng)
-    weights = np.exp(log_weights)
-    assert_allclose(error, weights.std(ddof=1) / weights.mean() / np.sqrt(1000), rtol=1e-10)
-    assert_allclose(margin, 2.58 * error, rtol=0.15)
-    assert_allclose(ess, weights.sum() ** 2 / (weights**2).sum(), rtol=1e-12)
+    for n, n_errors in ((200, 2.58), (1000, 1.96)):  # more errors with few chains
+        log_weights = rng.normal(0.0, 0.5, size=n)
+        margin, error, ess = _lower_margin(log_weights, rng)
+        weights = np.exp(log_weights)
+        assert_allclose(error, weights.std(ddof=1) / weights.mean() / np.sqrt(n), rtol=1e-10)
+        assert_allclose(margin, n_errors * error, rtol=0.15)
+        assert_allclose(ess, weights.sum() ** 2 / (weights**2).sum(), rtol=1e-12)
 
 
 def tree_and_model(rng, scale):
@@ -395,7 +396,7 @@ def test_annealing_from_a_tree(seed):
         reference, energy = tree_and_model(rng, 1.0)
         path = ModelPath(energy, reference, None, 100, None)
         assert_allclose(path._at(0.25).flat, 0.75 * reference.flat + 0.25 * energy.flat)
-        result = path.estimate(10, 1.0, rng)
+        result, _ = path.estimate(10, 1.0, rng)
         log_z = exact_log_partition(energy).value
         assert result.lower <= result.value <= result.upper
         z_scores.append((result.value - log_z) / result.std_error)
@@ -429,57 +430,106 @@ def test_reference_with_other_cliques_raises():
 
 
 class _ScriptedPath(NamedTuple):
-    """Annealing path whose runs have given effective sample sizes, values and wide intervals."""
+    """Annealing path whose runs have given effective shares of the chains, values and widths.
 
-    sizes: list
-    lengths: list
-    zeros: bool
+    Each run appends its number of temperatures and its number of chains to ``runs``.
+    """
+
+    shares: list
+    runs: list
+    zeros: bool = False
     values: tuple = (0.0,) * 5
+    widths: tuple = (18.0,) * 5
     energy: PairwiseEnergy = PairwiseEnergy(np.zeros((2, 2)), np.zeros(2))
-    n_chains: int = 2
+    n_chains: int = 100
 
     def has_zero_potentials(self):
         return self.zeros
 
+    def with_chains(self, n_chains):
+        return self._replace(n_chains=n_chains)
+
     def estimate(self, n_temperatures, max_width, rng):
-        self.lengths.append(n_temperatures)
-        k = len(self.lengths) - 1
-        value = self.values[k]
-        return LogPartition(
-            value, 1.0, value - 9.0, value + 9.0, False, "ais", False, self.sizes[k]
-        )
+        k = len(self.runs)
+        self.runs.append((n_temperatures, self.n_chains))
+        value, half, ess = self.values[k], 0.5 * self.widths[k], self.n_chains * self.shares[k]
+        result = LogPartition(value, 1.0, value - half, value + half, False, "ais", False, ess)
+        return result, self
+
+
+def run_scripted(path, target_width=0.5):
+    """Return the result, and the numbers of temperatures and of chains of the runs."""
+    rng = np.random.default_rng(0)
+    return _estimate_with_longer_paths(path, (1.0, target_width), rng, 1000), path.runs
 
 
 @pytest.mark.parametrize(
-    ("sizes", "zeros", "n_runs"),
+    ("shares", "zeros", "n_runs"),
     [
-        ([15.0, 15.5, 16.0, 17.0, 17.0], True, 2),
-        ([1.0, 1.0, 9.0, 9.0, 9.0], True, 2),
-        ([15.0, 15.5, 16.0, 17.0, 17.0], False, 2),
-        ([1.0, 1.0, 9.0, 20.0, 21.0], False, 5),
-        ([15.0, 20.0, 30.0, 45.0, 60.0], True, 5),
+        ([0.15, 0.155, 0.16, 0.17, 0.17], True, 2),
+        ([0.01, 0.01, 0.09, 0.09, 0.09], True, 2),
+        ([0.15, 0.155, 0.16, 0.17, 0.17], False, 2),
+        ([0.01, 0.01, 0.09, 0.2, 0.21], False, 5),
+        ([0.15, 0.2, 0.3, 0.45, 0.48], True, 5),
     ],
 )
-def test_path_gets_longer_while_the_ess_grows(sizes, zeros, n_runs):
-    path = _ScriptedPath(sizes, [], zeros)
-    _estimate_with_longer_paths(path, 1.0, np.random.default_rng(0), 1000)
-    assert path.lengths == [250, 1000, 4000, 16_000, 64_000][:n_runs]
+def test_path_gets_longer_while_the_ess_grows(shares, zeros, n_runs):
+    _, runs = run_scripted(_ScriptedPath(shares, [], zeros))
+    assert runs == [(n, 100) for n in (250, 1000, 4000, 16_000, 64_000)[:n_runs]]
+
+
+def test_chains_are_added_once_the_path_is_long_enough():
+    """Runs end at the target width; without it, half of the width that counts as converged."""
+    path = _ScriptedPath([0.3, 0.4, 0.6, 0.6, 0.6], [], widths=(2.0, 0.8, 0.4, 0.25, 0.1))
+    result, runs = run_scripted(path, 0.1)
+    assert runs == [(250, 100), (1000, 100), (4000, 100), (4000, 400), (4000, 1600)]
+    assert_allclose(result.upper - result.lower, 0.1)
+    result, runs = run_scripted(path._replace(runs=[], widths=(2.0, 0.9, 0.18, 0.1, 0.1)), 0.1)
+    assert runs[2:] == [(4000, 100), (4000, 323)]  # (0.18 / 0.1)^2 times as many
+    result, runs = run_scripted(path._replace(runs=[]))
+    assert runs == [(250, 100), (1000, 100), (4000, 100)]
+
+
+def test_chains_are_not_added_while_two_runs_disagree():
+    values, widths = (0.0, 20.0, 21.0, 21.0), (18.0, 18.0, 18.0, 0.1)
+    _, runs = run_scripted(_ScriptedPath([0.9] * 4, [], values=values, widths=widths))
+    assert runs == [(250, 100), (1000, 100), (4000, 100), (4000, 400)]
 
 
 @pytest.mark.parametrize(
-    ("values", "sizes", "upper"),
+    ("values", "share", "upper"),
     [
-        ((0.0, 20.0, 21.0, 22.0, 22.5), [20.0] * 5, 30.0),  # the second change is small
-        ((0.0, 20.0, 40.0, 60.0, 80.0), [20.0] * 5, np.inf),
-        ((0.0, -20.0, -40.0, -60.0, -80.0), [20.0] * 5, np.inf),
-        ((0.0, 0.0, 0.0, 0.0, 0.0), [2.0] * 5, np.inf),
+        ((0.0, 20.0, 21.0, 22.0, 22.5), 0.2, 30.0),  # the second change is small
+        ((0.0, 20.0, 40.0, 60.0, 80.0), 0.2, np.inf),
+        ((0.0, -20.0, -40.0, -60.0, -80.0), 0.2, np.inf),
+        ((0.0, 0.0, 0.0, 0.0, 0.0), 0.02, np.inf),
     ],
 )
-def test_estimates_that_change_with_the_length_have_no_upper_limit(values, sizes, upper):
-    path = _ScriptedPath(sizes, [], False, values)
-    result = _estimate_with_longer_paths(path, 1.0, np.random.default_rng(0), 1000)
+def test_estimates_that_change_with_the_length_have_no_upper_limit(values, share, upper):
+    result, _ = run_scripted(_ScriptedPath([share] * 5, [], False, values))
     assert result.upper == upper
     assert not result.converged
+
+
+# Spacing of temperatures -------------------------------------------------------------------
+
+
+def test_temperatures_move_to_the_parts_with_large_shares():
+    schedule = np.linspace(0.0, 1.0, 11)
+    assert_allclose(_respace(schedule, np.full(16, 1 / 16)), np.linspace(0.0, 1.0, 257))
+    late = _respace(schedule, np.repeat([0.0, 1 / 4], [12, 4]))
+    assert (late[0], late[-1]) == (0.0, 1.0)
+    assert (np.diff(late) > 0).all()
+    assert (late > 0.75).mean() > 0.5  # a quarter of the path has more than half of the steps
+
+
+def test_shares_of_the_variance():
+    rng = np.random.default_rng(0)
+    parts = rng.normal(size=(3, 20_000)) * np.array([[1.0], [2.0], [0.0]])
+    assert_allclose(_variance_shares(parts), [0.2, 0.8, 0.0], atol=0.02)
+    parts[0, :5] = -np.inf  # chains at states of probability zero
+    assert_allclose(_variance_shares(parts), [0.2, 0.8, 0.0], atol=0.02)
+    assert_allclose(_variance_shares(np.zeros((4, 7))), 0.25)
 
 
 # RAISE -------------------------------------------------------------------------------------
