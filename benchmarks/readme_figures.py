@@ -1,7 +1,7 @@
 """Density estimation from incomplete rows: NNMRFDensity beside GaussianMixture.
 
 Measures a number of README. A fifth of the training entries is removed at random.
-``NNMRFDensity`` with neural networks is fitted to the incomplete rows.
+``NNMRFDensity`` is fitted to the incomplete rows.
 ``GaussianMixture`` does not accept missing values: it is fitted after imputation, by column means
 or by ``IterativeImputer``. Its number of components (1 to 6) and covariance type minimise the BIC
 of the imputed training rows. The score is the mean log density of complete held-out rows, in nats,
@@ -61,7 +61,7 @@ def best_mixture(X):
 def scores(train, test):
     """Return the held-out log density and the seconds of the fit, keyed by method."""
     start = time.perf_counter()
-    model = NNMRFDensity(potentials="network", random_state=0).fit(train)
+    model = NNMRFDensity(random_state=0).fit(train)
     found = {"NNMRFDensity": model.score(test)}
     seconds = {"NNMRFDensity": time.perf_counter() - start}
     for name, imputer in IMPUTERS.items():

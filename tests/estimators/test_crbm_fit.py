@@ -9,10 +9,10 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from layered_models import MAX_MARGIN, assert_close, real, some_alpha, tied
-from layered_models import assert_same_theta as assert_same
-from layered_models import every_conditional as every
-from layered_models import quick_conditional as quick
+from estimator_models import MAX_MARGIN, assert_close, real, some_alpha, tied
+from estimator_models import assert_same_theta as assert_same
+from estimator_models import every_conditional as every
+from estimator_models import quick_conditional as quick
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.base import clone

@@ -8,10 +8,10 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from layered_models import MAX_MARGIN, assert_close, real, some_alpha, tied
-from layered_models import assert_same_theta as assert_same
-from layered_models import every_conditional as every
-from layered_models import quick_conditional as quick
+from estimator_models import MAX_MARGIN, assert_close, real, some_alpha, tied
+from estimator_models import assert_same_theta as assert_same
+from estimator_models import every_conditional as every
+from estimator_models import quick_conditional as quick
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.callback import ScoringMonitor

@@ -5,8 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from joblib import parallel_config
-from nnmrf_models import (
+from estimator_models import (
     KINDS,
     both,
     classes,
@@ -20,6 +19,7 @@ from nnmrf_models import (
     small,
     with_gap,
 )
+from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV

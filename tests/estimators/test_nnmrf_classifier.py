@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from estimator_models import rings
 from joblib import parallel_config
-from nnmrf_models import rings
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_softmax
 from sklearn.base import clone

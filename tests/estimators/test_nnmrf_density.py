@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from nnmrf_models import (
+from estimator_models import (
     KINDS,
     TABLES,
     base_of,

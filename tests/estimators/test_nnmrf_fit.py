@@ -6,8 +6,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from estimator_models import DENSITIES, base_of, both, classes, line, plants, ring, small, with_gap
 from joblib import parallel_config
-from nnmrf_models import DENSITIES, base_of, both, classes, line, plants, ring, small, with_gap
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 from sklearn.base import clone

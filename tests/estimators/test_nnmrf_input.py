@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from nnmrf_models import KINDS, both, classes, line, plants, ring, small
+from estimator_models import KINDS, both, classes, line, plants, ring, small
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score

@@ -8,7 +8,7 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from layered_models import SMALL, assert_same, bits, draws, every, law, quick
+from estimator_models import SMALL, assert_same, bits, draws, every, law, quick
 from montecarlo import check_means
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning

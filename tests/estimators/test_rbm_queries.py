@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from layered_models import SMALL, assert_same, bits, draws, every, law, quick
+from estimator_models import SMALL, assert_same, bits, draws, every, law, quick
 from montecarlo import check_draws
 from sklearn.base import clone
 from sklearn.datasets import load_digits

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from displayed_models import NAMES, digits, sequences, spins
+from estimator_models import NAMES, digits, sequences, spins
 
 from skmrf import (
     CRF,

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
 import pytest
-from displayed_models import NAMES, SINGLE, TAKES, digits, draw, spins
+from estimator_models import NAMES, SINGLE, TAKES, digits, draw, spins
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError

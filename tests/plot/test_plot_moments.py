@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from displayed_models import NAMES, TAKES, digits, draw, spins
+from estimator_models import NAMES, TAKES, digits, draw, spins
 from matplotlib.colors import to_rgb
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
