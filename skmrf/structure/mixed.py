@@ -60,7 +60,7 @@ class MixedRows(WeightedRows):
 
     @cached_property
     def fitted_nodes(self):
-        """Regressions that were fitted to the rows, with their tests, by variable and partners."""
+        """Regressions that were fitted to the rows, by variable and neighbours."""
         return {}
 
     def impute(self, fits, start, rng):
@@ -100,6 +100,8 @@ class MixedRows(WeightedRows):
 
     def _draw_observed(self, j, rng):
         known = self.observed[:, j]
+        if not known.any():  # possible in a bootstrap sample
+            return np.zeros(len(known))
         p = self.weights[known] / self.weights[known].sum()
         return rng.choice(self.X[known, j], size=(~known).sum(), p=p)
 
@@ -226,10 +228,10 @@ class MixedFits:
         """
         return [self._expand(e, theta[None])[0] for e, theta in enumerate(self.theta)]
 
-    def table_variances(self):
-        """Return the variance of each entry of the interaction of each edge."""
+    def table_variances(self, covariances):
+        """Return the variance of each entry of the interactions, given those of the parameters."""
         out = []
-        for e, (theta, covariance) in enumerate(zip(self.theta, self.covariances, strict=True)):
+        for e, (theta, covariance) in enumerate(zip(self.theta, covariances, strict=True)):
             basis = self._expand(e, np.eye(theta.size).reshape(-1, *theta.shape))
             out.append(np.einsum("a...,ab,b...->...", basis, covariance, basis))
         return out
