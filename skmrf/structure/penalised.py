@@ -26,7 +26,9 @@ class Penalized(Search):
 
     After the selection, the parameters of the selected edges are learned without the penalty.
     During the selection, missing entries are sampled from independent columns. This can miss weak
-    edges, but it does not create false ones.
+    edges, but it does not create false ones. In tables with numeric columns, the penalised estimate
+    is that of regressions of each column on all others, instead of the likelihood. The
+    parameters of an edge in the regressions of both of its columns are penalised as one group.
 
     Parameters
     ----------
@@ -103,7 +105,8 @@ class Nodewise(Penalized):
 
     The method [1]_ is :class:`Penalized` with the pseudo-likelihood in place of the likelihood. The
     pseudo-likelihood is the product of the conditional likelihoods of all columns given the
-    others. The two directions of an edge share their parameters.
+    others. The two directions of an edge share their parameters. In tables with numeric columns,
+    they have their own parameters, which are zero or nonzero together.
 
     Parameters
     ----------
