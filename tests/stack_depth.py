@@ -65,6 +65,7 @@ def fits():
     bits = ((rng.random((20, 1)) < 0.5) ^ (rng.random((20, 3)) < 0.25)).astype(int)
     numbers = rng.normal(size=(20, 2)) + bits[:, :1]
     many = np.repeat(bits, 10, axis=0) ^ (rng.random((200, 3)) < 0.1)
+    mixed = np.column_stack([many[:, 0], many[:, :2] + rng.normal(size=(200, 2))])
     return {
         "DiscreteMRF": lambda: DiscreteMRF(learner="pcd", **SMALL).fit(bits),
         "DiscreteMRF exact": lambda: DiscreteMRF(learner="exact", alpha=0.1).fit(bits),
@@ -80,6 +81,7 @@ def fits():
             [numbers.reshape(5, 4, 2)] * 3, [bits[:, 0].reshape(5, 4)] * 3
         ),
         "MRFStructureLearner": lambda: MRFStructureLearner(**SMALL).fit(many),
+        "MRFStructureLearner, mixed": lambda: MRFStructureLearner(search="nodewise").fit(mixed),
     }
 
 

@@ -410,7 +410,8 @@ class DiscreteMRF(VisibleEstimator):
         vars(self).pop("structure_", None)
         if not isinstance(self.cliques, BaseEstimator):
             return None
-        structure = clone(self.cliques).set_params(column_types="categorical")
+        types = {"column_types": "categorical"} if hasattr(self.cliques, "column_types") else {}
+        structure = clone(self.cliques).set_params(**types)
         if structure.get_params(deep=False).get("random_state") is None:
             structure.set_params(random_state=self.random_state)
         if not isinstance(self.categories, str):

@@ -236,7 +236,8 @@ class MixedGraph(FittedGraph):
         limits = []
         degree = np.bincount(self.energy.form.edges.ravel(), minlength=len(self.columns.kept))
         counts = self.rows.count_observed(self.columns.kept[self.energy.form.edges])
-        tables, variances = self.energy.tables(), self.energy.table_variances()
+        covariances = self.selection.assessment.covariances
+        tables, variances = self.energy.tables(), self.energy.table_variances(covariances)
         for e, (i, j) in enumerate(self.energy.form.edges.tolist()):
             if np.ndim(tables[e]) == 0:
                 free = max(counts[e] - max(degree[i], degree[j]) - 2.0, 1.0)

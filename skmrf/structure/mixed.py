@@ -17,11 +17,10 @@ from .mixed_nodes import (
     fit_node,
     log_likelihoods,
 )
-from .nodewise import extended_bic
-from .penalised import PenalisedNodes
+from .penalised import MixedPath
 from .rows import Columns, WeightedRows, coincidence_probability, relabel_states
 from .screening import PairTests, candidate_pairs
-from .search import Estimate, GraphModel
+from .search import GraphModel
 from .significance import chi2_from_f, log_tail
 
 N_IMPUTATIONS = 8
@@ -54,11 +53,6 @@ class MixedRows(WeightedRows):
         """Return the state for pickling, without cached results."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
-    @property
-    def observed(self):
-        """Mask of the observed entries, shape (n_rows, n_variables)."""
-        return ~np.isnan(self.X)
-
     @cached_property
     def design(self):
         """Regressors of complete rows."""
@@ -66,7 +60,7 @@ class MixedRows(WeightedRows):
 
     @cached_property
     def fitted_nodes(self):
-        """Regressions that were fitted to the rows, with their tests, by variable and partners."""
+        """Regressions that were fitted to the rows, by variable and neighbours."""
         return {}
 
     def impute(self, fits, start, rng):
@@ -106,6 +100,8 @@ class MixedRows(WeightedRows):
 
     def _draw_observed(self, j, rng):
         known = self.observed[:, j]
+        if not known.any():  # possible in a bootstrap sample
+            return np.zeros(len(known))
         p = self.weights[known] / self.weights[known].sum()
         return rng.choice(self.X[known, j], size=(~known).sum(), p=p)
 
@@ -232,10 +228,10 @@ class MixedFits:
         """
         return [self._expand(e, theta[None])[0] for e, theta in enumerate(self.theta)]
 
-    def table_variances(self):
-        """Return the variance of each entry of the interaction of each edge."""
+    def table_variances(self, covariances):
+        """Return the variance of each entry of the interactions, given those of the parameters."""
         out = []
-        for e, (theta, covariance) in enumerate(zip(self.theta, self.covariances, strict=True)):
+        for e, (theta, covariance) in enumerate(zip(self.theta, covariances, strict=True)):
             basis = self._expand(e, np.eye(theta.size).reshape(-1, *theta.shape))
             out.append(np.einsum("a...,ab,b...->...", basis, covariance, basis))
         return out
@@ -294,8 +290,8 @@ class MixedModel(GraphModel):
         free = np.maximum(rows.design.sizes, 1.0)
         return candidate_pairs(rows, self.screen, free, dependence_tests(rows))
 
-    def estimate(self, rows, edges, estimation, previous=None):
-        """Fit the regressions of a graph, and test its edges; return an :class:`Estimate`."""
+    def fit(self, rows, edges, estimation, previous=None):
+        """Fit the regressions of a graph; return them twice, with imputed rows between them."""
         estimation.reports.begin()
         self._check_memory(rows.design, edges)
         imputed = rows.impute(None, None, estimation.rng)
@@ -305,10 +301,13 @@ class MixedModel(GraphModel):
         for _ in range(N_IMPUTATIONS if rows.has_missing else 0):
             imputed = rows.impute(fits, imputed, estimation.rng)
             fits = fit_graph(imputed, edges, estimation.n_jobs)
-        tests = assess_graph(imputed, fits)
         estimation.n_iter += 1
         estimation.stopped |= bool(estimation.reports.end(fits))
-        return Estimate(fits, imputed, fits, tests)
+        return fits, imputed, fits
+
+    def assess(self, energy, rows, imputed, fits, estimation):
+        """Return tests of the edges."""
+        return assess_graph(imputed, fits)
 
     def add_score_tests(self, tests, fits, rows, n_jobs):
         """Return the tests of the edges, extended by score tests of all other pairs."""
@@ -320,7 +319,8 @@ class MixedModel(GraphModel):
 
     def penalised_path(self, rows, edges, penalty, estimation):
         """Return the penalised estimates of the candidate pairs, as a :class:`MixedPath`."""
-        return MixedPath(rows.impute(None, None, estimation.rng), edges, penalty)
+        rows = rows.impute(None, None, estimation.rng)
+        return MixedPath(rows, edges, penalty, fit_graph)
 
     def _check_memory(self, design, edges):
         """Raise a ValueError if the regression of a variable needs too much memory."""
@@ -439,57 +439,3 @@ def assess_graph(rows, fits, others=False):
         shares = np.maximum(rows.shares[tuple(fits.form.edges.T)], 1e-12)
         covariances = [c / share for c, share in zip(covariances, shares, strict=True)]
     return Assessment(statistic, dof, covariances)
-
-
-class MixedPath:
-    """Penalised estimates of the candidate pairs of mixed columns.
-
-    Parameters
-    ----------
-    rows : MixedRows
-        Rows without missing entries.
-    edges : ndarray of shape (n_edges, 2)
-        Candidate pairs.
-    penalty : {"l1", "group-l1"}
-        Penalty on the parameters of edges.
-    codes : list of ndarray, optional
-        Codes of the variables, if they are those of other rows.
-    """
-
-    scale = 1.0
-
-    def __init__(self, rows, edges, penalty, codes=None):
-        self.rows = rows
-        self.edges = edges
-        self.penalty = penalty
-        design = Design.from_rows(rows.X, rows.weights, rows.n_states, codes)
-        self.problem = PenalisedNodes(design, edges, penalty)
-
-    def largest_alpha(self):
-        """Return the smallest penalty strength at which all edges have zero parameters."""
-        return self.problem.largest_alpha()
-
-    def estimates(self, alphas):
-        """Yield the parameters for each penalty strength, with a warm start at the last ones."""
-        B = self.problem.start()
-        for alpha in alphas:
-            B = self.problem.solve(alpha, B)
-            yield B
-
-    def ebic(self, B, n_jobs):
-        """Return the EBIC of the graph of nonzero edges, without the penalty."""
-        edges = self.edges[self.problem.nonzero_edges(B)]
-        return extended_bic(fit_graph(self.rows, edges, n_jobs), len(edges), self.rows.count)
-
-    def reweight(self, factors):
-        """Return the path of the same candidates for rows whose weights are multiplied."""
-        codes = self.problem.design.codes
-        return MixedPath(self.rows.reweight(factors), self.edges, self.penalty, codes)
-
-    def score(self, B):
-        """Return the sum over the rows of the pseudo-log-likelihood, in nats."""
-        return self.problem.score(B)
-
-    def select(self, alpha, estimation):
-        """Return a mask of the nonzero edges."""
-        return self.problem.nonzero_edges(self.problem.solve(alpha, self.problem.start()))

@@ -1,6 +1,7 @@
 """Pairwise log-linear model of categorical columns: estimation, tests and penalised path."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from .assessment import add_score_tests, assess, assess_nodes
 from .estimation import TableLearnerAdapter
 from .nodewise import extended_bic, fit_nodes
 from .screening import candidate_pairs
-from .search import Estimate, GraphModel
+from .search import GraphModel
 
 N_IMPUTATIONS = 8
 N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once for a column
@@ -38,6 +39,8 @@ class PairwiseModel(GraphModel):
         Memory limit of the conditional likelihood of a variable, in bytes.
     """
 
+    uses_training_loop: ClassVar[bool] = True
+
     statistic: str = "table"
     unary: bool = True
     screen: str | float | None = "auto"
@@ -58,11 +61,29 @@ class PairwiseModel(GraphModel):
         """Return the candidate pairs of the search, shape (n_pairs, 2)."""
         return candidate_pairs(rows, self.screen, self.free_parameters(rows.n_states))
 
-    def estimate(self, rows, edges, estimation, previous=None):
-        """Learn the parameters of a graph, and test its edges; return an :class:`Estimate`."""
-        energy, imputed, fits = estimate_parameters(rows, edges, self, estimation, previous)
-        tests = assess(energy, rows, imputed, fits, estimation.rng, estimation.n_jobs)
-        return Estimate(energy, imputed, fits, tests)
+    def fit(self, rows, edges, estimation, previous=None):
+        """Return initial parameters of a graph, imputed rows, and the regressions of these rows.
+
+        Learning starts at the maximum of the conditional likelihoods, which is near the maximum of
+        the likelihood. With missing entries, imputation and the fit of the conditional likelihoods
+        are repeated several times.
+        """
+        energy = self.independent(rows, edges)
+        if previous is not None:
+            energy = transfer_parameters(previous, energy)
+        for _ in range(N_IMPUTATIONS if rows.has_missing else 1):
+            imputed, fits = self.refit(rows, energy, estimation)
+            energy = energy.with_theta(fits.theta)
+        return energy, imputed, fits
+
+    def refit(self, rows, energy, estimation):
+        """Return imputed rows and their regressions, given the parameters of a graph."""
+        imputed = rows.impute(energy, estimation.rng)
+        return imputed, fit_conditionals(imputed, energy, self, estimation.n_jobs)
+
+    def assess(self, energy, rows, imputed, fits, estimation):
+        """Return Wald tests of the edges."""
+        return assess(energy, rows, imputed, fits, estimation.rng, estimation.n_jobs)
 
     def add_score_tests(self, tests, fits, rows, n_jobs):
         """Return the tests of the edges, extended by score tests of all other pairs."""
@@ -96,49 +117,6 @@ class PairwiseModel(GraphModel):
                 contrasts(rows.n_states[i]).T @ log_p
             )
         return LogLinearEnergy(form, theta)
-
-
-def estimate_parameters(rows, edges, model, estimation, previous=None):
-    """Learn the parameters of a given graph.
-
-    Learning starts at the maximum of the conditional likelihoods, which is near the maximum of the
-    likelihood. With missing entries, imputation and the fit of the conditional likelihoods are
-    first repeated several times.
-
-    Parameters
-    ----------
-    rows : Rows
-        Training rows.
-    edges : ndarray of shape (n_edges, 2)
-        Edges of the graph.
-    model : PairwiseModel
-        Parameterisation of the edges.
-    estimation : Estimation
-        Learner, settings and state of the training loop.
-    previous : LogLinearEnergy, optional
-        Model of another graph that provides initial parameters of the shared edges.
-
-    Returns
-    -------
-    energy : LogLinearEnergy
-        Model with the learned parameters.
-    imputed : Rows
-        Rows with imputed missing entries.
-    fits : NodeFits
-        Conditional likelihoods fitted to ``imputed``.
-    """
-    energy = model.independent(rows, edges)
-    if previous is not None:
-        energy = transfer_parameters(previous, energy)
-    for _ in range(N_IMPUTATIONS if rows.has_missing else 1):
-        imputed = rows.impute(energy, estimation.rng)
-        fits = fit_conditionals(imputed, energy, model, estimation.n_jobs)
-        energy = energy.with_theta(fits.theta)
-    energy = estimation.learn(energy, rows, warm=True)
-    if rows.has_missing:
-        imputed = rows.impute(energy, estimation.rng)
-        fits = fit_conditionals(imputed, energy, model, estimation.n_jobs)
-    return energy, imputed, fits
 
 
 def fit_conditionals(rows, energy, model, n_jobs):

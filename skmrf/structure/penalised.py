@@ -1,11 +1,14 @@
 """Edge selection by L1 and group L1 penalties."""
 
+from functools import cached_property
+
 import numpy as np
 
 from .._utils.parameters import check_choice, check_number_or
 from ..learners import PseudoLikelihood
 from ..training.part_reports import warn_interrupted
-from .mixed_nodes import MIN_VARIANCE, Multinomial, log_probabilities
+from .mixed_nodes import MIN_VARIANCE, Design, Multinomial, log_probabilities
+from .nodewise import extended_bic
 from .search import Search
 
 PENALTIES = ("l1", "group-l1")
@@ -23,7 +26,9 @@ class Penalized(Search):
 
     After the selection, the parameters of the selected edges are learned without the penalty.
     During the selection, missing entries are sampled from independent columns. This can miss weak
-    edges, but it does not create false ones.
+    edges, but it does not create false ones. In tables with numeric columns, the penalised estimate
+    is that of regressions of each column on all others, instead of the likelihood. The
+    parameters of an edge in the regressions of both of its columns are penalised as one group.
 
     Parameters
     ----------
@@ -100,7 +105,8 @@ class Nodewise(Penalized):
 
     The method [1]_ is :class:`Penalized` with the pseudo-likelihood in place of the likelihood. The
     pseudo-likelihood is the product of the conditional likelihoods of all columns given the
-    others. The two directions of an edge share their parameters.
+    others. The two directions of an edge share their parameters. In tables with numeric columns,
+    they have their own parameters, which are zero or nonzero together.
 
     Parameters
     ----------
@@ -354,3 +360,68 @@ class PenalisedNodes:
             if change < INNER_TOLERANCE:
                 break
         return B + step, step
+
+
+class MixedPath:
+    """Penalised estimates of the candidate pairs of mixed columns.
+
+    Parameters
+    ----------
+    rows : MixedRows
+        Rows without missing entries.
+    edges : ndarray of shape (n_edges, 2)
+        Candidate pairs.
+    penalty : {"l1", "group-l1"}
+        Penalty on the parameters of edges.
+    fit : callable
+        Function ``fit(rows, edges, n_jobs)`` that returns the regressions of a graph without the
+        penalty, as :class:`~skmrf.structure.mixed.MixedFits`.
+    codes : list of ndarray, optional
+        Codes of the variables, if they are those of other rows.
+    """
+
+    scale = 1.0
+
+    def __init__(self, rows, edges, penalty, fit, codes=None):
+        self.rows = rows
+        self.edges = edges
+        self.penalty = penalty
+        self.fit = fit
+        self.codes = codes
+
+    @cached_property
+    def problem(self):
+        """Penalised regressions of the rows."""
+        rows = self.rows
+        design = Design.from_rows(rows.X, rows.weights, rows.n_states, self.codes)
+        return PenalisedNodes(design, self.edges, self.penalty)
+
+    def largest_alpha(self):
+        """Return the smallest penalty strength at which all edges have zero parameters."""
+        return self.problem.largest_alpha()
+
+    def estimates(self, alphas):
+        """Yield the parameters for each penalty strength, with a warm start at the last ones."""
+        B = self.problem.start()
+        for alpha in alphas:
+            B = self.problem.solve(alpha, B)
+            yield B
+
+    def ebic(self, B, n_jobs):
+        """Return the EBIC of the graph of nonzero edges, without the penalty."""
+        edges = self.edges[self.problem.nonzero_edges(B)]
+        return extended_bic(self.fit(self.rows, edges, n_jobs), len(edges), self.rows.count)
+
+    def reweight(self, factors):
+        """Return the path of the same candidates for rows whose weights are multiplied."""
+        codes = self.problem.design.codes
+        rows = self.rows.reweight(factors)
+        return MixedPath(rows, self.edges, self.penalty, self.fit, codes)
+
+    def score(self, B):
+        """Return the sum over the rows of the pseudo-log-likelihood, in nats."""
+        return self.problem.score(B)
+
+    def select(self, alpha, estimation):
+        """Return a mask of the nonzero edges."""
+        return self.problem.nonzero_edges(self.problem.solve(alpha, self.problem.start()))

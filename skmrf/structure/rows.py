@@ -130,8 +130,14 @@ def duplicate_table(X, original, duplicate, n_states):
 class WeightedRows:
     """Base class of encoded training rows with sample weights.
 
-    A subclass has the attributes ``X``, ``weights``, ``n_states`` and ``observed``.
+    A subclass has the attributes ``X``, ``weights`` and ``n_states``. Missing entries of ``X`` are
+    nan in arrays of floats, and otherwise MISSING.
     """
+
+    @property
+    def observed(self):
+        """Mask of the observed entries, shape (n_rows, n_variables)."""
+        return ~np.isnan(self.X) if self.X.dtype.kind == "f" else self.X != MISSING
 
     @property
     def count(self):
@@ -181,11 +187,6 @@ class Rows(WeightedRows):
     X: np.ndarray
     weights: np.ndarray
     n_states: np.ndarray
-
-    @property
-    def observed(self):
-        """Mask of the observed entries, shape (n_rows, n_variables)."""
-        return self.X != MISSING
 
     @cached_property
     def batch(self):

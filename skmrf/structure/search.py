@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,44 +19,60 @@ PCD_SWEEPS = 2  # sweeps per update; few suffice, as learning starts near the op
 MAX_ROUNDS = 20
 
 
-class Estimate(NamedTuple):
-    """Parameters of a graph, and tests of its edges.
-
-    Attributes
-    ----------
-    energy : LogLinearEnergy or MixedFits
-        Model with the learned parameters of the edges.
-    imputed : Rows or MixedRows
-        Rows with imputed missing entries.
-    fits : NodeFits or MixedFits
-        Regressions of each variable on its neighbours, fitted to ``imputed``.
-    tests : Assessment
-        Tests of the edges.
-    """
-
-    energy: Any
-    imputed: Any
-    fits: Any
-    tests: Assessment
-
-
 class GraphModel(ABC):
     """Base class of models whose edges a search strategy selects.
 
     A model defines the parameters of an edge, and how they are estimated and tested. Search
     strategies use these methods only, so that they can be used with each kind of columns.
+
+    Attributes
+    ----------
+    uses_training_loop : bool
+        Whether the training loop learns the parameters. Otherwise they are those of the
+        regressions.
     """
+
+    uses_training_loop = False
 
     @abstractmethod
     def candidates(self, rows):
         """Return the candidate pairs of the search, shape (n_pairs, 2), the lower index first."""
 
     @abstractmethod
-    def estimate(self, rows, edges, estimation, previous=None):
-        """Return the :class:`Estimate` of the parameters of a graph.
+    def fit(self, rows, edges, estimation, previous=None):
+        """Fit the regressions of all variables on their neighbours in a graph.
 
-        ``previous`` is the ``energy`` of the estimate of another graph, with initial values.
+        Parameters
+        ----------
+        rows : Rows or MixedRows
+            Training rows.
+        edges : ndarray of shape (n_edges, 2)
+            Edges of the graph.
+        estimation : Estimation
+            Random generator of imputations, and number of threads.
+        previous : LogLinearEnergy or MixedFits, optional
+            Parameters of another graph, which are initial values.
+
+        Returns
+        -------
+        energy : LogLinearEnergy or MixedFits
+            Model with the parameters of the regressions.
+        imputed : Rows or MixedRows
+            Rows with imputed missing entries.
+        fits : NodeFits or MixedFits
+            Regressions that were fitted to ``imputed``.
         """
+
+    def refit(self, rows, energy, estimation):
+        """Return imputed rows and regressions after the parameters were learned.
+
+        Only models that the training loop learns need this method.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def assess(self, energy, rows, imputed, fits, estimation):
+        """Return tests of the edges, given learned parameters and the results of :meth:`fit`."""
 
     @abstractmethod
     def add_score_tests(self, tests, fits, rows, n_jobs):
@@ -251,7 +267,12 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
     """
     rounds, energy, entered = [], None, set()
     while True:
-        energy, imputed, fits, tests = model.estimate(rows, edges, estimation, energy)
+        energy, imputed, fits = model.fit(rows, edges, estimation, energy)
+        if model.uses_training_loop:
+            energy = estimation.learn(energy, rows, warm=True)
+            if rows.has_missing:
+                imputed, fits = model.refit(rows, energy, estimation)
+        tests = model.assess(energy, rows, imputed, fits, estimation)
         kept = search.keep(energy, tests)
         after = edges[kept]
         last = estimation.stopped or len(rounds) + 1 == MAX_ROUNDS

@@ -13,7 +13,9 @@ class WaldTests(Search):
 
     Each round learns the parameters of all edges and removes edges whose parameters do not differ
     from zero by a Wald test. If a round removes no edge, pairs that are significant by a score test
-    are added. The search ends when a round changes nothing.
+    are added. The search ends when a round changes nothing. In tables with numeric columns, a pair
+    is tested in the regressions of both of its columns on their neighbours, by F tests for numeric
+    columns. The larger of both p-values counts.
 
     Parameters
     ----------
