@@ -77,6 +77,9 @@ def fits():
         "NNMRFBayesClassifier": lambda: NNMRFBayesClassifier(**NETWORKS).fit(numbers, bits[:, 0]),
         "NNMRFClassifier": lambda: NNMRFClassifier(max_iter=2).fit(numbers, bits[:, 0]),
         "CRF": lambda: CRF().fit([numbers] * 3, [bits[:, 0]] * 3),
+        "CRF, Frank-Wolfe": lambda: CRF(learner="ssvm", alpha=0.1, max_iter=2).fit(
+            [numbers] * 3, [bits[:, 0]] * 3
+        ),
         "CRF of a grid": lambda: CRF("grid", "bp", max_iter=2).fit(
             [numbers.reshape(5, 4, 2)] * 3, [bits[:, 0].reshape(5, 4)] * 3
         ),

@@ -18,7 +18,9 @@ from skmrf.energies import (
     PairwiseEnergy,
     SemiRestrictedEnergy,
 )
+from skmrf.energies.crf import CRFEnergy
 from skmrf.learners import BeliefLearner, ConditionalLearner
+from skmrf.learners.crf import GraphLearner
 from skmrf.learners.registry import accepted
 
 TABLE_LEARNERS = accepted(FactorGraph)
@@ -26,6 +28,7 @@ LAYERED_LEARNERS = accepted(BipartiteEnergy)
 COUPLED_LEARNERS = accepted(SemiRestrictedEnergy)
 CONDITIONAL_LEARNERS = accepted(ConditionalBipartiteEnergy, ConditionalLearner)
 CONTINUOUS_LEARNERS = accepted(NeuralEnergy, BeliefLearner)
+GRAPH_LEARNERS = accepted(CRFEnergy, GraphLearner)
 
 VARIATIONAL = ["bp", "bp-cd", "bpchain-cd", "mean-field"]
 TABLE_MODELS = ["chain", "cycle", "grid", "complete", "orders", "tied", "constant_binary"]

@@ -108,7 +108,8 @@ class CRF(CRFQueries, LearnedEstimator):
     max_bytes : float, default=4 * 2**30
         Maximum memory in bytes of the parameters during training. The default is 4 GiB.
     warm_start : bool, default=False
-        Whether :meth:`fit` continues training from the previous fit.
+        Whether :meth:`fit` continues training from the previous fit. The solver of "ssvm" starts
+        at zero.
     n_jobs : int, optional
         Number of threads that compute chunks of examples: 50,000 positions of chains and trees, or
         5,000 positions of graphs with cycles. It has no effect on the results.

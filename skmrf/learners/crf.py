@@ -354,4 +354,6 @@ class SSVM(Perceptron):
                 'The solver of learner="ssvm" needs penalty="l2" and alpha > 0. Otherwise use '
                 'optimizer="adam" or "auto".'
             )
-        return BlockFrankWolfe(self.loss, energy, batch, alpha, settings.tol, rng)
+        n_states = energy.n_labels ** (1 + energy.is_second_order)
+        losses = self.loss(batch.X.labels, n_states, energy.n_labels)
+        return BlockFrankWolfe(losses, energy, batch, alpha, settings.tol, rng)

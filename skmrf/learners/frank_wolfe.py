@@ -91,8 +91,8 @@ class BlockFrankWolfe:
 
     Parameters
     ----------
-    loss : callable
-        Function ``(labels, n_states, n_labels) -> ndarray``, the loss of each state of each node.
+    losses : ndarray of shape (n_nodes, n_states)
+        Loss of each state of each node.
     energy : CRFEnergy
         Initial model. Training starts at zero parameters.
     batch : Batch
@@ -111,11 +111,13 @@ class BlockFrankWolfe:
     optimization for structural SVMs", ICML 2013: algorithm 4, with weighted averages.
     """
 
-    def __init__(self, loss, energy, batch, alpha, tol, rng):
-        self.alpha, self.tol, self.rng = alpha, tol, rng
+    def __init__(self, losses, energy, batch, alpha, tol, rng):
+        self.alpha, self.rng = alpha, rng
         weights = normalized_weights(batch.log_weights, len(batch.X))
+        parts = np.split(losses, batch.X.node_ptr[1:-1])
         self.blocks = [
-            _make_block(loss, energy, batch.X[[i]], weight) for i, weight in enumerate(weights)
+            _make_block(loss, energy, batch.X[[i]], weight)
+            for i, (loss, weight) in enumerate(zip(parts, weights, strict=True))
         ]
         most = sum(block.weight * block.loss.max(axis=1).sum() for block in self.blocks)
         self.max_gap = RELATIVE_GAP * tol * most
@@ -179,10 +181,8 @@ def _squared_norm(arrays):
 
 def _make_block(loss, energy, graphs, weight):
     local, graphs, index = energy.restrict(graphs)
-    states, n_states = local.states_of(graphs), local.n_labels ** (1 + local.is_second_order)
-    known = _indicators(local, graphs, states, n_states)
-    losses = loss(graphs.labels, n_states, local.n_labels)
-    return _Block(local, without_labels(graphs), index, known, losses, weight)
+    known = _indicators(local, graphs, local.states_of(graphs), loss.shape[1])
+    return _Block(local, without_labels(graphs), index, known, loss, weight)
 
 
 def _indicators(energy, graphs, states, n_states):

@@ -14,15 +14,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
+from zoo import GRAPH_LEARNERS
 
 from skmrf import CRF, SequenceVectorizer
 from skmrf.exact import label_trees
 from skmrf.learners import SSVM, Perceptron
-from skmrf.learners.registry import accepted
 from skmrf.metrics import sequence_scores
 from skmrf.variational import label_graphs as propagation
 
-LEARNERS = sorted(accepted(CRF._energy_type, CRF._learner_kind))
 QUICK = {"alpha": 0.05, "max_iter": 15}
 
 
@@ -85,7 +84,7 @@ def test_chain_predicts_better_than_rows(seed):
     assert (np.diag(chain.transition_) > chain.transition_.mean(axis=1)).all()
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", GRAPH_LEARNERS)
 @pytest.mark.parametrize("graph", ["chain", "second-order chain", "grid"])
 def test_learners_learn(learner, graph, seed):
     rng = np.random.default_rng(seed)

@@ -366,13 +366,14 @@ def test_frank_wolfe_steps_increase_the_dual(kind, seed):
     X = rng.normal(size=(graphs.n_nodes, 6)) * (rng.random((graphs.n_nodes, 6)) < 0.5)
     features = LabelGraphs.chains(X, graphs.sizes, graphs.labels)
     energy = CRFEnergy.zeros(6, 3, graph="chain")
-    dense = BlockFrankWolfe(SSVM().loss, energy, Batch(features), 0.1, 1e-6, rng)
+    losses = SSVM().loss(graphs.labels, 3, 3)
+    dense = BlockFrankWolfe(losses, energy, Batch(features), 0.1, 1e-6, rng)
     if kind != "dense":
         features = LabelGraphs.chains(sparse.csr_matrix(X), graphs.sizes, graphs.labels)
     if kind == "pairs":
         pairs = np.arange(0, 19, 3), np.tile(np.arange(3), 6)
         energy = CRFEnergy(energy.theta | {"coef": np.zeros(18)}, pairs)
-    other = BlockFrankWolfe(SSVM().loss, energy, Batch(features), 0.1, 1e-6, rng)
+    other = BlockFrankWolfe(losses, energy, Batch(features), 0.1, 1e-6, rng)
     thetas, values = [], []
     for solver, blocks in ((dense, dense.blocks), (other, other.blocks)):
         theta = {k: np.zeros_like(v) for k, v in energy.theta.items()}

@@ -13,7 +13,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from zoo import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, TABLE_LEARNERS
+from zoo import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, GRAPH_LEARNERS, TABLE_LEARNERS
 
 import skmrf
 from skmrf.learners.registry import LEARNERS
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 DOC = ROOT / "doc"
 PACKAGES = sorted(skmrf._PACKAGES)
 ESTIMATORS = {getattr(skmrf, name) for name in skmrf.__all__ if not name.startswith("_")}
-LISTS = TABLE_LEARNERS, CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS
+LISTS = TABLE_LEARNERS, CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, GRAPH_LEARNERS
 WITH_REFERENCES = ESTIMATORS | {kind for learners in LISTS for kind in learners.values()}
 
 
@@ -309,6 +309,12 @@ def test_table_of_learners():
         assert ("exactly" in missing) == exactly, name
 
 
+def test_table_of_graph_learners():
+    page = (DOC / "sequences.md").read_text(encoding="utf-8")
+    table = page.split("## Learners")[1].split("\n## ")[0]
+    assert set(re.findall(r'^\| `"([\w-]+)"`', table, flags=re.MULTILINE)) == GRAPH_LEARNERS.keys()
+
+
 def test_readme_links_exist():
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
@@ -319,6 +325,9 @@ def test_readme_links_exist():
 
 EXAMPLES = ROOT / "examples"
 OUTPUTS = {
+    "applications/plot_crf_chunking.py": "chain                F1 of phrases 0.9",
+    "applications/plot_crf_ocr.py": "CRF               wrong letters 10",
+    "applications/plot_crf_segmentation.py": "CRF              wrong pixels 5",
     "applications/plot_house_votes.py": "class, physician-fee-freeze",
     "applications/plot_ising_of_spikes.py": "Ising       mean error of the log probability",
     "applications/plot_mixed_table.py": "of all held-out cars are lower: too expensive",
