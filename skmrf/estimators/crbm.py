@@ -109,9 +109,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     n_jobs : int, optional
         Number of threads over rows in belief propagation. Results do not depend on it.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
-        Device of training with hidden units and of predictions: the compiled functions of numba, a
-        GPU, or the default device of JAX, with float32. The logistic regressions at which training
-        starts are computed on the CPU. See the page "Training on a GPU" of the user guide.
+        Device of training and of predictions: the compiled functions of numba, a GPU, or the
+        default device of JAX. See the page "Training on a GPU" of the user guide.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training: initial weights, minibatches, Markov chains, held-out rows and
         folds of cross-validation. An int makes fits reproducible.
@@ -328,7 +327,6 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             state = fit.train(learner, data, settings, attributes)
             fitted = attributes(state)
             if learner.has_hidden and not fit.is_resumed and held_out is not None:
-                rows = rows if validation is None else data
                 given = inference, fitted, rows, held_out, self.penalty
                 fitted["energy_"] = first.check_hidden_units(*given)
             vars(self).update(fitted)
