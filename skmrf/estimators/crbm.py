@@ -83,8 +83,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         improves or until it converges, with at most 20000 updates. This limit is raised to 50
         epochs if these have more updates, and lowered to 1000 epochs if these have fewer.
     tol : float, default=1e-4
-        Tolerance of deterministic solvers. They stop when no entry of the gradient is larger in
-        absolute value.
+        Deterministic solvers stop when no entry of the gradient is larger in absolute value.
     average : bool, default=True
         Whether to return the weighted mean of the iterates since the last change of the learning
         rate, instead of the last iterate. Later iterates have larger weights. It has no effect with
