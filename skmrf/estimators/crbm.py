@@ -83,8 +83,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         improves or until it converges, with at most 20000 updates. This limit is raised to 50
         epochs if these have more updates, and lowered to 1000 epochs if these have fewer.
     tol : float, default=1e-4
-        Tolerance of deterministic solvers. They stop when no entry of the gradient is larger in
-        absolute value.
+        Deterministic solvers stop when no entry of the gradient is larger in absolute value.
     average : bool, default=True
         Whether to return the weighted mean of the iterates since the last change of the learning
         rate, instead of the last iterate. Later iterates have larger weights. It has no effect with
@@ -109,9 +108,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     n_jobs : int, optional
         Number of threads over rows in belief propagation. Results do not depend on it.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
-        Device of training with hidden units and of predictions: the compiled functions of numba, a
-        GPU, or the default device of JAX, with float32. The logistic regressions at which training
-        starts are computed on the CPU. See the page "Training on a GPU" of the user guide.
+        Device of training and of predictions: the compiled functions of numba, a GPU, or the
+        default device of JAX. See the page "Training on a GPU" of the user guide.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training: initial weights, minibatches, Markov chains, held-out rows and
         folds of cross-validation. An int makes fits reproducible.
@@ -328,7 +326,6 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             state = fit.train(learner, data, settings, attributes)
             fitted = attributes(state)
             if learner.has_hidden and not fit.is_resumed and held_out is not None:
-                rows = rows if validation is None else data
                 given = inference, fitted, rows, held_out, self.penalty
                 fitted["energy_"] = first.check_hidden_units(*given)
             vars(self).update(fitted)

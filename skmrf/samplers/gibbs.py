@@ -48,7 +48,7 @@ class Product(NamedTuple):
 
     @property
     def is_binary(self):
-        """Whether each variable has two states. It is True for arrays of JAX."""
+        """True if each variable has two states, and for arrays of JAX."""
         if not is_numpy(self.start):
             return True
         first = np.arange(0, len(self.log_p), 2)

@@ -201,6 +201,7 @@ class OwnLearner(MLEBP):
     is_pure = False
 
 
+@quiet
 def test_memory_of_messages(monkeypatch):
     X, Y = make_rows()
     monkeypatch.setattr(devices.Device, "free_bytes", 40_000.0)
