@@ -18,6 +18,7 @@ from .._data.frames import (
 )
 from .._utils.parameters import check_choice, check_flag, check_generator, check_number
 from ._base import LearnedEstimator, unchanged_on_error
+from ._imputation import CodeModel, choose_model, make_encoder
 from .boltzmann_machine import BoltzmannMachine
 from .discrete_mrf import DiscreteMRF
 from .nnmrf.density import NNMRFDensity
@@ -31,19 +32,30 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Imputation of missing values by a Markov random field.
 
     A Markov random field of all columns is learned from incomplete rows. Each missing entry is
-    imputed given the observed entries of its row. Missing entries are nan, None, NA or the masked
+    imputed given the observed entries of its row [1]_. Missing entries are nan, None, NA or the masked
     entries of a masked array. Observed entries are never changed.
 
     Parameters
     ----------
     estimator : DiscreteMRF, BoltzmannMachine or NNMRFDensity, optional
-        Unfitted model of the columns. By default it is :class:`DiscreteMRF` if all columns are
-        categorical, otherwise :class:`NNMRFDensity`.
+        Unfitted model of the columns. By default it is :class:`NNMRFDensity` if a column is not
+        categorical. If all columns are categorical, :meth:`fit` imputes held-out entries by three
+        models, and uses the best one:
+
+        - a latent Gaussian model (Gaussian copula) [2]_, if each column has ordered categories,
+          numbers, or two categories;
+        - a mixture with one component for each training row (kernel estimate) [3]_;
+        - :class:`DiscreteMRF` with all pairs of columns. It is not tried if another model imputes
+          5 percentage points more of the held-out entries correctly than a Chow-Liu tree.
+
+        With fewer than 50 rows, the default is :class:`DiscreteMRF`. The first two models use at
+        most 2,000 rows.
     strategy : {"mode", "marginal", "sample"}, default="mode"
         Values that are imputed.
 
         - "mode": the jointly most probable values of all missing entries of a row. For
-          :class:`NNMRFDensity` they are searched among a limited number of candidates.
+          :class:`NNMRFDensity` they are searched among a limited number of candidates. For a latent
+          Gaussian model and a mixture of rows, they are those of "marginal".
         - "marginal": the most probable category of each missing entry, and the conditional mean of
           a continuous entry.
         - "sample": a random draw from the conditional distribution.
@@ -54,7 +66,8 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         values, otherwise integers. A str is the type of all columns, and a list has one type for
         each column. A dict has the types of some columns, by name or index; the other columns are
         detected. The types select the default estimator, and are the types of the columns of
-        :class:`NNMRFDensity`. In other models all columns are categorical.
+        :class:`NNMRFDensity`. In other models all columns are categorical; the latent Gaussian
+        model uses the order of ordinal columns and of numbers.
     add_indicator : bool, default=False
         Whether to add a column for each column with missing entries in :meth:`fit`. It states
         which entries were missing, as booleans in frames and as zeros and ones in arrays.
@@ -73,8 +86,9 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    estimator_ : DiscreteMRF, BoltzmannMachine or NNMRFDensity
-        Fitted model of the columns that have an observed entry.
+    estimator_ : DiscreteMRF, BoltzmannMachine, NNMRFDensity or other model
+        Fitted model of the columns that have an observed entry. A latent Gaussian model has the
+        attribute ``correlation``, a mixture of rows has ``prototypes`` and ``smoothing``.
     column_types_ : list of str
         Type of each column, or "empty" for a column without an observed entry.
     indicator_features_ : ndarray of int of shape (n_indicators,)
@@ -91,7 +105,12 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     References
     ----------
-    Little, R. J. A., and Rubin, D. B., "Statistical analysis with missing data", Wiley (2019).
+    .. [1] Little, R. J. A., and Rubin, D. B., "Statistical analysis with missing data", Wiley
+       (2019).
+    .. [2] Zhao, Y., and Udell, M., "Missing value imputation for mixed data via Gaussian copula",
+       KDD 2020.
+    .. [3] Aitchison, J., and Aitken, C. G. G., "Multivariate binary discrimination by the kernel
+       method", Biometrika 63 (1976).
 
     Examples
     --------
@@ -156,7 +175,7 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 )
             names = column_names(self)
             types = resolve_column_types(self.column_types, X, columns, names, by_dtype=False)
-            model = self._make_model([types[j] for j in kept]).fit(select_columns(X, kept))
+            model = self._learn(X, columns, names, types, kept)
             types = np.array(types, dtype=object)
             types[missing.all(axis=0)] = EMPTY
             self.estimator_ = model
@@ -175,13 +194,21 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"{self.estimator!r}."
             )
 
-    def _make_model(self, types):
-        """Return an unfitted model, given the types of the columns."""
-        if self.estimator is not None:
-            model = clone(self.estimator)
-        else:
-            is_categorical = all(kind in DISCRETE_TYPES for kind in types)
-            model = DiscreteMRF() if is_categorical else NNMRFDensity()
+    def _learn(self, X, columns, names, types, kept):
+        """Return the fitted model of the columns ``kept``, which have observed entries."""
+        types, rows = [types[j] for j in kept], select_columns(X, kept)
+        model = self.estimator
+        if model is None and all(kind in DISCRETE_TYPES for kind in types):
+            columns, names = [columns[j] for j in kept], [names[j] for j in kept]
+            encoder = make_encoder(rows, columns, names, types)
+            model = choose_model(encoder, encoder.encode(columns), types, self.random_state)
+            if isinstance(model, CodeModel):
+                return model
+        return self._make_model(NNMRFDensity() if model is None else model, types).fit(rows)
+
+    def _make_model(self, model, types):
+        """Return an unfitted copy of a model, given the types of the columns."""
+        model = clone(model)
         has_types = isinstance(model, NNMRFDensity)
         if has_types and isinstance(model.column_types, str) and model.column_types == "auto":
             model.set_params(column_types=types)
@@ -260,7 +287,10 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _encode(self, X, columns):
         """Return the rows in the encoding of the model."""
         model = self.estimator_
-        if self.handle_unknown == "error" or isinstance(model, BoltzmannMachine):
+        is_strict = self.handle_unknown == "error"
+        if is_strict and isinstance(model, CodeModel):
+            return model._encoder.encode(columns)
+        if is_strict or isinstance(model, BoltzmannMachine):
             return model._encode(select_columns(X, self._kept))
         places = range(len(columns))
         if isinstance(model, NNMRFDensity):

@@ -8,12 +8,22 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
+from scipy.stats import multivariate_normal, truncnorm
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF, MRFImputer, NNMRFDensity
+from skmrf._data.categories import CategoryEncoder
+from skmrf.estimators._imputation import (
+    LatentGaussianModel,
+    PrototypeModel,
+    choose_model,
+    learn_latent_gaussian,
+    learn_prototypes,
+    truncated_moments,
+)
 
 EXACT = DiscreteMRF(learner="exact", alpha=0.01)
 NETS = NNMRFDensity(
@@ -174,10 +184,11 @@ def test_default_model(seed):
     assert types == ["categorical", "continuous", "categorical", "boolean"]
     types = MRFImputer(NETS, column_types=["continuous"] * 2).fit(np.stack([few, many], 1))
     assert types.column_types_ == ["continuous"] * 2
-    make = MRFImputer(random_state=3)._make_model
-    assert isinstance(make(["categorical", "boolean"]), DiscreteMRF)
-    assert isinstance(make(["categorical", "integer"]), NNMRFDensity)
-    assert make(["ordinal"]).random_state == 3
+    short = [[1.0, "a"], [2.0, np.nan], [1.0, "b"]] * 3
+    assert isinstance(MRFImputer(random_state=3).fit(short).estimator_, DiscreteMRF)
+    mixed = np.column_stack([np.arange(40.0), np.arange(40) % 2])
+    assert isinstance(MRFImputer(random_state=3).fit(mixed).estimator_, NNMRFDensity)
+    assert MRFImputer(random_state=3)._make_model(EXACT, ["ordinal"]).random_state == 3
     assert (
         clone(NETS).random_state == MRFImputer(NETS, random_state=3).fit(X).estimator_.random_state
     )
@@ -320,3 +331,158 @@ def test_two_state_model(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_allclose(imputer.transform([[1, np.nan, 1]]), 1.0)
+
+
+# Default models of categorical columns ------------------------------------------------------
+
+CORRELATION = np.array([[1.0, 0.6, 0.3], [0.6, 1.0, 0.7], [0.3, 0.7, 1.0]])
+LIMITS = [np.array([-np.inf, -0.5, 0.8, np.inf]), np.array([-np.inf, 0.2, np.inf])]
+
+
+def encoder(*sizes):
+    return CategoryEncoder(list(range(len(sizes))), [np.arange(q) for q in sizes])
+
+
+def latent_rows(seed, n=1000):
+    """Return state codes of three correlated latent numbers, and the model."""
+    rng = np.random.default_rng(seed)
+    model = LatentGaussianModel(encoder(3, 2, 2), [*LIMITS, LIMITS[1]], CORRELATION)
+    z = rng.multivariate_normal(np.zeros(3), CORRELATION, n)
+    codes = [np.searchsorted(b[1:-1], x) for b, x in zip(model.limits, z.T, strict=True)]
+    return np.column_stack(codes).astype(np.int16), model
+
+
+def clustered_rows(seed, n=200):
+    """Return noisy copies of a few rows of unordered categories."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(6, size=(12, 8))[rng.integers(12, size=n)]
+    noise = rng.random(rows.shape) < 0.1
+    return np.where(noise, rng.integers(6, size=rows.shape), rows).astype(np.int16)
+
+
+def test_truncated_moments():
+    low, high = (
+        np.array([-np.inf, -1.0, 6.0, 0.3, -np.inf]),
+        np.array([0.5, 2.0, 7.0, np.inf, -9.0]),
+    )
+    mean, scale = np.array([0.2, 1.0, -1.0, 0.0, 0.0]), np.array([1.0, 0.5, 1.5, 2.0, 1.0])
+    found = truncated_moments(low, high, mean, scale)
+    expected = truncnorm.stats((low - mean) / scale, (high - mean) / scale, mean, scale)
+    assert_allclose(found[0], expected[0], rtol=1e-6)
+    assert_allclose(found[1], expected[1], rtol=1e-5)
+    far = truncated_moments(np.array([60.0]), np.array([61.0]), 0.0, 1.0)
+    assert 60.0 <= far[0][0] <= 61.0
+
+
+def test_latent_gaussian_probabilities():
+    """Conditional probabilities are close to those of integrals over the latent numbers."""
+    _, model = latent_rows(0, 1)
+    joint = multivariate_normal(np.zeros(3), CORRELATION)
+
+    def mass(state):
+        low, high = np.array([(b[s], b[s + 1]) for b, s in zip(model.limits, state, strict=True)]).T
+        return joint.cdf(high, lower_limit=low)
+
+    worst = worst_alone = 0.0
+    for first, last in np.ndindex(3, 2):
+        expected = np.array([mass((first, s, last)) for s in (0, 1)])
+        expected /= expected.sum()
+        found = model.probabilities(np.array([[first, -1, last]]))[1][0]
+        alone = model.probabilities(np.array([[-1, -1, -1]]))[1][0]
+        worst = max(worst, np.abs(found - expected).max())
+        worst_alone = max(worst_alone, np.abs(alone - expected).max())
+    assert worst < 0.05 < 0.2 < worst_alone
+
+
+def test_latent_gaussian_learns_correlations(seed):
+    codes, model = latent_rows(seed, 2000)
+    codes[np.random.default_rng(seed).random(codes.shape) < 0.2] = -1
+    found = learn_latent_gaussian(model.encoder, codes)
+    assert_allclose(found.correlation, CORRELATION, atol=0.15)
+    for b, expected in zip(found.limits, model.limits, strict=True):
+        assert_allclose(b[1:-1], expected[1:-1], atol=0.15)
+
+
+def test_prototype_probabilities():
+    codes = np.array([[0, 1, 2], [0, 0, 1], [1, -1, 2], [1, 1, -1]])
+    model = learn_prototypes(encoder(2, 2, 3), codes, 0.3)
+    query = np.array([[0, -1, 2]])
+    f, weights = model.frequencies, []
+    for row in (0, 1, 3):  # the prototypes that have column 1
+        factors = [
+            (0.3 * f[j][query[0, j]] + 0.7 * (codes[row, j] == query[0, j]))
+            if codes[row, j] >= 0
+            else f[j][query[0, j]]
+            for j in (0, 2)
+        ]
+        weights.append(np.prod(factors))
+    shares = np.bincount(codes[[0, 1, 3], 1], weights) / np.sum(weights)
+    assert_allclose(model.probabilities(query)[1][0], 0.3 * f[1] + 0.7 * shares)
+
+
+@pytest.mark.parametrize("make", [latent_rows, clustered_rows])
+def test_draws_have_the_conditional_probabilities(make, seed):
+    codes = make(seed)[0] if make is latent_rows else make(seed)
+    known = encoder(*(codes.max(axis=0) + 1))
+    learned = [learn_latent_gaussian(known, codes), learn_prototypes(known, codes, 0.2)]
+    model, n = learned[make is clustered_rows], 4000
+    query = codes[:1].copy()
+    query[0, 1] = -1
+    p = model.probabilities(query)[1][0]
+    draws = model._impute(np.repeat(query, n, axis=0), "sample", np.random.default_rng(seed))
+    shares = np.bincount(draws[:, 1], minlength=len(p)) / n
+    tolerance = 5.0 * np.sqrt(0.25 / n) + 0.03 * (make is latent_rows)  # means and draws differ
+    assert np.abs(shares - p).max() < tolerance
+    assert np.abs(shares - np.roll(p, 1)).max() > tolerance
+    assert_array_equal(np.delete(draws, 1, axis=1), np.delete(np.repeat(query, n, 0), 1, axis=1))
+
+
+def test_choice_of_the_default_model(seed):
+    """Each kind of table has the model that imputes it best."""
+    rng, types = np.random.default_rng(seed), ["categorical"] * 8
+    z = rng.multivariate_normal(np.zeros(8), 0.9 + 0.1 * np.eye(8), 200)
+    codes = np.searchsorted([-1.0, -0.4, 0.0, 0.4, 1.0], z).astype(np.int16)
+    chosen = choose_model(encoder(*[6] * 8), codes, types, 0)
+    assert isinstance(chosen, LatentGaussianModel)
+    codes = clustered_rows(seed)
+    chosen = choose_model(encoder(*[6] * 8), codes, types, 0)
+    assert isinstance(chosen, PrototypeModel)
+    assert isinstance(choose_model(encoder(*[6] * 8), codes[:40], types, 0), DiscreteMRF)
+
+
+@pytest.mark.slow
+def test_choice_of_a_pairwise_model(seed):
+    """A chain of unordered categories, in which each determines the next up to noise."""
+    rng = np.random.default_rng(seed)
+    columns = [rng.integers(5, size=600)]
+    for _ in range(11):
+        moved = (2 * columns[-1] + 1) % 5
+        columns.append(np.where(rng.random(600) < 0.25, rng.integers(5, size=600), moved))
+    codes = np.column_stack(columns).astype(np.int16)
+    chosen = choose_model(encoder(*[5] * 12), codes, ["categorical"] * 12, 0)
+    assert isinstance(chosen, DiscreteMRF)
+
+
+def test_default_model_of_frames(seed):
+    """Ordered categories keep their declared order, and unseen ones can be ignored."""
+    rng = np.random.default_rng(seed)
+    z = rng.multivariate_normal(np.zeros(4), 0.8 + 0.2 * np.eye(4), 150)
+    levels = ["low", "middle", "top"]
+    names = np.array(levels)[np.searchsorted([-0.5, 0.5], z)]
+    X = pd.DataFrame(names, columns=list("abcd"))
+    X = X.mask(rng.random(X.shape) < 0.2)
+    X = X.astype(pd.CategoricalDtype(["top", "middle", "low"], ordered=True))
+    imputer = MRFImputer(random_state=0).fit(X)
+    assert isinstance(imputer.estimator_, LatentGaussianModel)
+    assert imputer.estimator_.categories_[0].tolist() == ["top", "middle", "low"]
+    found = imputer.transform(X)
+    assert found.dtypes.equals(X.dtypes)
+    assert (found == names)[X.isna()].sum().sum() > 0.5 * X.isna().sum().sum()
+    first, second = imputer.sample_imputations(X, 2)
+    assert not first.equals(second)
+    assert_frame_equal(first, imputer.sample_imputations(X, 2)[0])
+    row = pd.DataFrame([["new", None, "low", "low"]], columns=list("abcd"))
+    with pytest.raises(ValueError, match="has the category 'new'"):
+        imputer.transform(row)
+    filled = imputer.set_params(handle_unknown="ignore").transform(row)
+    assert filled.loc[0].tolist() == ["new", "low", "low", "low"]
