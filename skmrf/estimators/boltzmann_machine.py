@@ -78,11 +78,11 @@ class BoltzmannMachine(VisibleEstimator):
     alpha : float or "auto", default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty. Each pair of columns counts once.
-        "auto" compares 3, 10 and 30 divided by the number of rows by short fits with "pcd", or 1, 3
-        and 10 with hidden units beside couplings: the best one has the highest log-likelihood of
-        held-out rows. With fewer than 50 rows, other penalties than "l2" and in
-        :meth:`partial_fit`, "auto" is 10, or 3 with hidden units beside couplings, divided by the
-        number of (first) rows.
+        "auto" compares 3, 10 and 30 divided by the number of rows by short fits with "pcd": the
+        best one has the highest log-likelihood of held-out rows. With hidden units beside couplings
+        it compares 1, 3 and 10, then 0.3 if 1 is the best, and 0.1 if 0.3 is the best. With fewer
+        than 50 rows, other penalties than "l2" and in :meth:`partial_fit`, "auto" is 10, or 3 with
+        hidden units beside couplings, divided by the number of (first) rows.
     batch_size : int, default=256
         Number of rows in a minibatch of a stochastic learner.
     max_iter : int, optional
