@@ -116,7 +116,7 @@ def test_density_limits_contain_the_estimate(load, monkeypatch, seed):
 
 
 def test_nltcs_rows(load, seed):
-    nltcs = load("nltcs_exact")
+    nltcs = load("readme_figures")
     X = np.random.default_rng(seed).integers(0, 2, (600, 3))
     found = {how: nltcs.fit_skmrf(how, X, X) for how in ("exact", "pseudo-likelihood")}
     assert found["pseudo-likelihood"]["train"] <= found["exact"]["train"] + 1e-6
