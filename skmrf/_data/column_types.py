@@ -125,9 +125,9 @@ def find_graph_types(X, columns):
     """Return the type of each column of a table whose graph is estimated.
 
     The types are those of :func:`find_column_types`, with these differences: whole numbers are
-    "categorical" if there are at most 20 distinct values, also in frames. Text, dates and other
-    entries that are no numbers are "categorical", and so are columns with at most two distinct
-    values.
+    "categorical" if there are at most 20 distinct values, also in frames. Other numbers are
+    "categorical" if the number of distinct values is also at most two, or at most the square root
+    of the number of rows. Text, dates and other entries that are no numbers are "categorical".
 
     Parameters
     ----------
@@ -149,12 +149,13 @@ def find_graph_types(X, columns):
 
 
 def _has_measurements(column):
-    """Return True if a column has at least three distinct finite numbers and nothing else."""
+    """Return True if a column has numbers only, with too many distinct ones for categories."""
     if column.dtype.kind not in "Oiuf":
         return False
     if column.dtype == object and any(isinstance(v, str) for v in column.tolist()):
         return False
-    return len(np.unique(_observed_numbers(column))) > 2
+    x = _observed_numbers(column)
+    return len(np.unique(x)) > min(MAX_WHOLE_CATEGORIES, max(2.0, np.sqrt(len(x))))
 
 
 def _find_type(dtype, column, limit):

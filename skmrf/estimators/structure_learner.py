@@ -110,9 +110,10 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     column_types : "auto", str, list of str, or dict, default="auto"
         Types of the columns: "categorical", "boolean", "ordinal", "integer", "continuous",
         "non-negative" or "bounded". One type for all columns, a list with a type for each column,
-        or a dict by name or index. "auto" detects the types: numbers are categorical if they are
-        whole numbers with at most 20 distinct values, or have at most two distinct values. Text is
-        categorical. If other columns are numeric, ordinal columns are treated as numeric.
+        or a dict by name or index. "auto" detects the types: text is categorical, and numbers are
+        categorical if they have at most 20 distinct values. If they are not whole numbers, they
+        must also have at most two distinct values, or at most the square root of the number of
+        rows. If other columns are numeric, ordinal columns are treated as numeric.
     categories : "auto" or list of lists, default="auto"
         Categories of each column with categories. "auto" uses the categories seen during fit. A
         list makes all columns categorical if ``column_types="auto"``.

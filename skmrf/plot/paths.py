@@ -213,10 +213,15 @@ class StructurePathDisplay:
         Raises
         ------
         ValueError
-            If no pair of columns was a candidate, or if a pair of ``pairs`` was never in the
-            model.
+            If a column is numeric, if no pair of columns was a candidate, or if a pair of
+            ``pairs`` was never in the model.
         """
         check_estimator(cls, estimator, (MRFStructureLearner,))
+        if not hasattr(estimator, "path_"):
+            raise ValueError(
+                "The structure learner has no path_, because a column is numeric. Use "
+                "CouplingGraphDisplay to draw the graph."
+            )
         path = estimator.path_
         if not path.parameters.size:
             raise ValueError(

@@ -238,6 +238,12 @@ def test_unknown_history_keys_are_last():
     assert display.axes_[2].get_title() == "novelty"
 
 
+def test_numeric_columns_have_no_path():
+    model = MRFStructureLearner().fit(np.random.default_rng(0).normal(size=(50, 3)))
+    with pytest.raises(ValueError, match=r"no path_, because a column is numeric\. Use Coupling"):
+        StructurePathDisplay.from_estimator(model)
+
+
 def test_epochs_of_several_runs_are_consecutive():
     model = MRFStructureLearner("exact", random_state=0).fit(spins())
     epochs = np.array(model.history_["epoch"])
