@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
+import threadpoolctl
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
@@ -313,6 +314,28 @@ def test_blocks_use_the_threads_of_the_context():
         with parallel.parallel_jobs(None):
             assert len(set(parallel.run_blocks(thread_of, blocks, None))) == 2
     assert len(set(parallel.run_blocks(thread_of, blocks, None))) == 1
+
+
+def count_blas_threads():
+    info = threadpoolctl.threadpool_info()
+    return max(library["num_threads"] for library in info if library["user_api"] == "blas")
+
+
+def test_blocks_limit_blas_and_run_inner_blocks_in_their_thread():
+    def look(k):
+        inner = set(parallel.run_blocks(thread_of, [(0,), (1,)], 2))
+        return k, count_blas_threads(), inner == {threading.get_ident()}
+
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        found = list(parallel.run_blocks(look, [(k,) for k in range(6)], 2))
+        assert count_blas_threads() == 2
+    assert found == [(k, 1, True) for k in range(6)]
+
+
+def test_errors_of_blocks_are_raised():
+    with pytest.raises(ZeroDivisionError):
+        list(parallel.run_blocks(lambda k: 1 / k, [(1,), (0,)], 2))
+    assert list(parallel.run_blocks(abs, [(-1,), (2,)], 2)) == [1, 2]
 
 
 @pytest.mark.parametrize("kind", [BoltzmannMachine, DiscreteMRF])
