@@ -117,6 +117,12 @@ def frame_index(X):
 
 
 def _describe_pandas(dtype):
+    arrow = getattr(dtype, "pyarrow_dtype", None)
+    if arrow is not None:
+        options = {"type": str(arrow)}
+        if hasattr(arrow, "value_type") and hasattr(arrow, "index_type"):  # a dictionary
+            options = {"type": str(arrow.value_type), "index": str(arrow.index_type)}
+        return ColumnType("arrow", options)
     if str(dtype) != "category":
         return ColumnType(str(dtype))
     known = dtype.categories
@@ -199,6 +205,9 @@ def _to_pandas(values, column_type, index=None):
         dtype = _pandas_dtype(column_type)
         if dtype.kind in "iu" and natural.dtype.kind == "f":
             natural = natural.round()
+        if "index" in column_type.options:  # pandas makes dictionaries of Arrow values only
+            values_type = ColumnType("arrow", {"type": column_type.options["type"]})
+            natural = natural.astype(_pandas_dtype(values_type))
         converted = natural.astype(dtype)
     except (OverflowError, TypeError, ValueError):
         return natural
@@ -210,11 +219,25 @@ def _to_pandas(values, column_type, index=None):
 
 def _pandas_dtype(column_type):
     pandas = import_module("pandas")
+    if column_type.name == "arrow":
+        options = column_type.options
+        if "index" in options or options["type"] == "string":  # pandas does not read these names
+            return pandas.ArrowDtype(_arrow_type(**options))
+        return pandas.api.types.pandas_dtype(f"{options['type']}[pyarrow]")
     if column_type.name != "category":
         return pandas.api.types.pandas_dtype(column_type.name)
     options = column_type.options
     known = pandas.Index(options["categories"]).astype(options["dtype"])
     return pandas.CategoricalDtype(known, options["ordered"])
+
+
+def _arrow_type(type, index=None):
+    """Return the data type of Arrow with a name, such as "string", or a dictionary of this type."""
+    arrow = import_module("pyarrow")
+    value_type = arrow.type_for_alias(type)
+    return (
+        value_type if index is None else arrow.dictionary(arrow.type_for_alias(index), value_type)
+    )
 
 
 def _to_polars(values, column_type):

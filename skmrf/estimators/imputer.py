@@ -32,8 +32,8 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Imputation of missing values by a Markov random field.
 
     A Markov random field of all columns is learned from incomplete rows. Each missing entry is
-    imputed given the observed entries of its row [1]_. Missing entries are nan, None, NA or the masked
-    entries of a masked array. Observed entries are never changed.
+    imputed given the observed entries of its row [1]_. Missing entries are nan, None, NA or the
+    masked entries of a masked array. Observed entries are never changed.
 
     Parameters
     ----------

@@ -171,9 +171,10 @@ def test_frames_of_densities(seed):
 
 
 def test_arrow_types(seed):
-    pytest.importorskip("pyarrow")
+    pa = pytest.importorskip("pyarrow")
     i = codes(seed)
     X = pd.DataFrame({"i": i, "b": i > 0, "s": WORDS[i]}).convert_dtypes(dtype_backend="pyarrow")
+    X["d"] = X["s"].astype(pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))
     model = independent().fit(X)
     missing = X.copy()
     missing.iloc[:2] = pd.NA
