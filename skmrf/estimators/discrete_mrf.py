@@ -117,16 +117,14 @@ class DiscreteMRF(VisibleEstimator):
     n_iter_no_change : int, default=5
         Number of epochs without a better score after which early stopping ends training.
     max_bytes : float, default=4 * 2**30
-        Maximum memory in bytes of the tables during training, and of exact inference. The default
-        is 4 GiB.
+        Maximum memory in bytes of the tables during training, and of exact inference (4 GiB).
     warm_start : bool, default=False
         Whether :meth:`fit` continues training from the previous fit, including the Markov chains
         and the state of the optimizer.
     n_jobs : int, optional
         Number of threads over blocks of Markov chains. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
-        Random numbers of training (Markov chains and held-out rows) and of the estimate of log Z.
-        An int makes fits reproducible.
+        Random numbers of training and of the estimate of log Z. An int makes fits reproducible.
     verbose : int, default=0
         Amount of progress messages. 0: none. 1: a line every few seconds with the epoch, the last
         score in ``history_`` and the seconds that remain until ``max_iter``. 2: a line per epoch.
@@ -410,13 +408,14 @@ class DiscreteMRF(VisibleEstimator):
         vars(self).pop("structure_", None)
         if not isinstance(self.cliques, BaseEstimator):
             return None
-        types = {"column_types": "categorical"} if hasattr(self.cliques, "column_types") else {}
-        structure = clone(self.cliques).set_params(**types)
-        if structure.get_params(deep=False).get("random_state") is None:
-            structure.set_params(random_state=self.random_state)
+        structure = clone(self.cliques)
+        given = structure.get_params(deep=False)
+        changes = {"column_types": "categorical"} if "column_types" in given else {}
+        if given.get("random_state") is None:
+            changes["random_state"] = self.random_state
         if not isinstance(self.categories, str):
-            structure.set_params(categories=self.categories)
-        return structure
+            changes["categories"] = self.categories
+        return structure.set_params(**changes)
 
     def _new_encoder(self, columns):
         names = column_names(self)
