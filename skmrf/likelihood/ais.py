@@ -1,6 +1,5 @@
 """Log partition function and bounds of log-likelihoods by annealed importance sampling."""
 
-from itertools import pairwise
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -39,9 +38,6 @@ N_BURN_IN = 100
 N_REFERENCE_SWEEPS = 20
 N_PILOT_CHAINS = 128
 CHAINS_AT_ONCE = 4096
-N_PARTS = 16  # of a path, whose shares in the variance of the log weights are measured
-N_KNOTS = 257  # of a schedule of temperatures
-SMALLEST_SHARE = 0.05  # of a part, times the number of parts
 
 
 def ais(
@@ -86,8 +82,7 @@ def ais(
         given length there is one run, and ``upper`` is always finite.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
-        Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`. If ``n_temperatures``
-        is None, each further run has more steps where the weights of the last run vary most.
+        Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
     reference : Product or FactorGraph, optional
         The distribution :math:`p_0`. By default a product of approximate single marginals of the
         model. A FactorGraph must have the same cliques as the energy. Exact inference must be
@@ -151,7 +146,7 @@ def ais(
     path = _make_path(energy, reference, schedule, start, chains, rng)
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
-        result, _ = path.estimate(n_temperatures, max_width, rng)
+        result = path.estimate(n_temperatures, max_width, rng)
     else:
         first = int(np.clip(n_affordable, 10, path.first_temperatures))
         result = _estimate_with_longer_paths(path, (max_width, target_width), rng, first)
@@ -321,15 +316,14 @@ def _estimate_with_longer_paths(path, widths, rng, n_temperatures):
     large it is. The result then has no upper limit.
     """
     max_width, target_width = widths
-    spent, shortest = 0.0, max(n_temperatures // GROWTH, SHORTEST)
-    before, path = path.estimate(shortest, max_width, rng)
+    spent, before = 0.0, path.estimate(max(n_temperatures // GROWTH, SHORTEST), max_width, rng)
     share_before = before.ess / path.n_chains
     # Without zero potentials, an effective sample size below 10 can stay low for some lengths of
     # the path and then increase.
     trusted_ess = 0.0 if path.has_zero_potentials() else TRUSTED_ESS
     while True:
         began = monotonic()
-        result, path = path.estimate(n_temperatures, max_width, rng)
+        result = path.estimate(n_temperatures, max_width, rng)
         seconds = monotonic() - began
         width, share = result.upper - result.lower, result.ess / path.n_chains
         is_growing = share > SMALLEST_ESS_GROWTH * share_before or result.ess < trusted_ess
@@ -398,78 +392,34 @@ class _AnnealingPath(NamedTuple):
         return not self.energy.has_latent and bool((self.energy.log_potential(X) == -np.inf).any())
 
     def estimate(self, n_temperatures, max_width, rng):
-        """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps.
-
-        Returns the result, and a path with more steps where the weights vary most.
-        """
+        """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps."""
+        energy, reference = self.energy, self.reference
         betas = _interpolate(self.betas_of_schedule, n_temperatures)
-        X = self.reference.sample(self.n_chains, rng)
+        X = reference.sample(self.n_chains, rng)
         generators = self.chains.spawn(rng)
-        X, parts = self._anneal(X, betas, generators)
-        forward = parts.sum(axis=0)
+        X, forward = sweep(
+            energy, X, generators, betas=betas, reference=reference, n_jobs=self.chains.n_jobs
+        )
         if (forward == -np.inf).all():
-            return zero_probability_result("ais"), self
+            return zero_probability_result("ais")
         ends = [X[resample(forward, self.n_chains, rng)]]
         if self.start is not None:
             ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
         backward = [self._anneal_back(end, betas, generators) for end in ends]
-        results = [
-            interval(forward, parts.sum(axis=0), max_width, rng, "ais") for parts in backward
-        ]
-        shares = [_variance_shares(p) for p in (parts, *(p[::-1] for p in backward))]
-        schedule = _respace(self.betas_of_schedule, np.mean(shares, axis=0))
-        best = max(results, key=lambda result: result.upper)
-        return best, self._replace(betas_of_schedule=schedule)
-
-    def _anneal(self, X, betas, generators, *, reverse=False):
-        """Return the last states of chains, and the log weights of parts of the path.
-
-        The shape of the log weights is (n_parts, n_chains). On a device there is one part, so that
-        its functions are compiled for one length.
-        """
-        n_parts = 1 if self.chains.device is not None else min(N_PARTS, len(betas) - 1)
-        cuts = np.linspace(0, len(betas) - 1, n_parts + 1).round().astype(int)
-        parts = []
-        for first, last in pairwise(cuts.tolist()):
-            X, log_weights = sweep(
-                self.energy,
-                X,
-                generators,
-                betas=betas[first : last + 1],
-                reference=self.reference,
-                reverse=reverse,
-                n_jobs=self.chains.n_jobs,
-            )
-            parts.append(log_weights)
-        return X, np.array(parts)
+        results = [interval(forward, weights, max_width, rng, "ais") for weights in backward]
+        return max(results, key=lambda result: result.upper)
 
     def _anneal_back(self, X, betas, generators):
         """Return the log weights of chains from (approximate) samples of the model."""
         n_jobs = self.chains.n_jobs
         X, _ = sweep(self.energy, X, generators, n_sweeps=N_BURN_IN, n_jobs=n_jobs)
-        return self._anneal(X, betas[::-1], generators, reverse=True)[1]
-
-
-def _variance_shares(parts):
-    """Return the shares of parts of the path in the variance of the log weights."""
-    total = parts.sum(axis=0)
-    is_finite = np.isfinite(total)
-    if is_finite.sum() < 2 or np.ptp(total[is_finite]) == 0.0:
-        return np.full(len(parts), 1.0 / len(parts))
-    total, parts = total[is_finite], parts[:, is_finite]
-    shares = np.maximum((parts - parts.mean(axis=1, keepdims=True)) @ (total - total.mean()), 0.0)
-    return shares / shares.sum()
-
-
-def _respace(schedule, shares):
-    r"""Return a schedule whose parts have steps in proportion to the root of their shares.
-
-    If the chains follow the path closely, the variance of a part is inversely proportional to its
-    number of steps. The sum of the variances is then smallest for these numbers. The shares are
-    smoothed, and no part becomes much shorter.
-    """
-    shares = np.convolve(np.pad(shares, 1, mode="edge"), [0.25, 0.5, 0.25], "valid")
-    steps = np.sqrt(len(shares) * shares + SMALLEST_SHARE)
-    ends = np.append(0.0, np.cumsum(steps)) / steps.sum()
-    along = np.interp(np.linspace(0.0, 1.0, N_KNOTS), ends, np.linspace(0.0, 1.0, len(ends)))
-    return np.interp(along, np.linspace(0.0, 1.0, len(schedule)), schedule)
+        _, log_weights = sweep(
+            self.energy,
+            X,
+            generators,
+            betas=betas[::-1],
+            reference=self.reference,
+            reverse=True,
+            n_jobs=n_jobs,
+        )
+        return log_weights

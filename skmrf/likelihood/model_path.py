@@ -69,7 +69,7 @@ class ModelPath(NamedTuple):
     def estimate(self, n_temperatures, max_width, rng):
         """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps.
 
-        The inverse temperatures are evenly spaced. Returns the result and this path.
+        The inverse temperatures are evenly spaced.
         """
         exact = self.reference.without_zero_tables()
         plan = elimination.prepare(exact.layout)
@@ -79,7 +79,7 @@ class ModelPath(NamedTuple):
         generators = spawn_generators(rng, self.n_chains)
         X, forward = self._anneal(X, betas, generators)
         if (forward == -np.inf).all():
-            return zero_probability_result("ais"), self
+            return zero_probability_result("ais")
         ends = [X[resample(forward, self.n_chains, rng)]]
         if self.start is not None:
             ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
@@ -88,7 +88,7 @@ class ModelPath(NamedTuple):
             end, _ = sweep(self.energy, end, generators, n_sweeps=N_BURN_IN, n_jobs=self.n_jobs)
             _, backward = self._anneal(end, betas[::-1], generators, reverse=True)
             results.append(interval(forward + log_z, backward - log_z, max_width, rng, "ais"))
-        return max(results, key=lambda result: result.upper), self
+        return max(results, key=lambda result: result.upper)
 
     def _anneal(self, X, betas, generators, *, reverse=False):
         """Move chains along inverse temperatures, and return the states and the log weights.

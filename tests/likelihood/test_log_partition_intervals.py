@@ -14,7 +14,7 @@ from zoo import MODERATE, WITH_ZEROS, ZOO, layers, random_tables
 from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds, raise_bound
-from skmrf.likelihood.ais import _estimate_with_longer_paths, _respace, _variance_shares
+from skmrf.likelihood.ais import _estimate_with_longer_paths
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _lower_margin
 from skmrf.likelihood.model_path import ModelPath
@@ -396,7 +396,7 @@ def test_annealing_from_a_tree(seed):
         reference, energy = tree_and_model(rng, 1.0)
         path = ModelPath(energy, reference, None, 100, None)
         assert_allclose(path._at(0.25).flat, 0.75 * reference.flat + 0.25 * energy.flat)
-        result, _ = path.estimate(10, 1.0, rng)
+        result = path.estimate(10, 1.0, rng)
         log_z = exact_log_partition(energy).value
         assert result.lower <= result.value <= result.upper
         z_scores.append((result.value - log_z) / result.std_error)
@@ -453,8 +453,7 @@ class _ScriptedPath(NamedTuple):
         k = len(self.runs)
         self.runs.append((n_temperatures, self.n_chains))
         value, half, ess = self.values[k], 0.5 * self.widths[k], self.n_chains * self.shares[k]
-        result = LogPartition(value, 1.0, value - half, value + half, False, "ais", False, ess)
-        return result, self
+        return LogPartition(value, 1.0, value - half, value + half, False, "ais", False, ess)
 
 
 def run_scripted(path, target_width=0.5):
@@ -509,27 +508,6 @@ def test_estimates_that_change_with_the_length_have_no_upper_limit(values, share
     result, _ = run_scripted(_ScriptedPath([share] * 5, [], False, values))
     assert result.upper == upper
     assert not result.converged
-
-
-# Spacing of temperatures -------------------------------------------------------------------
-
-
-def test_temperatures_move_to_the_parts_with_large_shares():
-    schedule = np.linspace(0.0, 1.0, 11)
-    assert_allclose(_respace(schedule, np.full(16, 1 / 16)), np.linspace(0.0, 1.0, 257))
-    late = _respace(schedule, np.repeat([0.0, 1 / 4], [12, 4]))
-    assert (late[0], late[-1]) == (0.0, 1.0)
-    assert (np.diff(late) > 0).all()
-    assert (late > 0.75).mean() > 0.5  # a quarter of the path has more than half of the steps
-
-
-def test_shares_of_the_variance():
-    rng = np.random.default_rng(0)
-    parts = rng.normal(size=(3, 20_000)) * np.array([[1.0], [2.0], [0.0]])
-    assert_allclose(_variance_shares(parts), [0.2, 0.8, 0.0], atol=0.02)
-    parts[0, :5] = -np.inf  # chains at states of probability zero
-    assert_allclose(_variance_shares(parts), [0.2, 0.8, 0.0], atol=0.02)
-    assert_allclose(_variance_shares(np.zeros((4, 7))), 0.25)
 
 
 # RAISE -------------------------------------------------------------------------------------
