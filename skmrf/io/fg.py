@@ -6,14 +6,17 @@ from .._utils.codes import MAX_STATES
 from ..energies import FactorGraph
 from ..energies.layout import Layout
 from ..energies.protocols import factor_graph_of
-from ._files import COMMENT, MAX_BYTES, Tokens, write_bytes
-from ._tables import (
+from ._files import (
+    COMMENT,
+    MAX_BYTES,
     MAX_ORDER,
+    Tokens,
     count_entries,
     cover_variables,
     find_first_repeat,
     format_potentials,
     take_log,
+    write_bytes,
 )
 from .names import NamedFactorGraph
 

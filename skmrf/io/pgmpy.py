@@ -8,8 +8,7 @@ from .._utils.parameters import check_choice
 from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..energies.protocols import factor_graph_of
-from ._files import require
-from ._tables import cover_variables
+from ._files import cover_variables, require
 from .names import NamedFactorGraph, check_categories, check_names
 
 MIN_LOG, MAX_LOG = -708.0, 709.0  # the exponentials are floats with full precision

@@ -10,14 +10,16 @@ from .._utils.codes import MAX_STATES
 from ..energies import FactorGraph
 from ..energies.layout import Layout
 from ..energies.protocols import factor_graph_of
-from ._files import MAX_BYTES, Tokens, write_bytes
-from ._tables import (
+from ._files import (
+    MAX_BYTES,
     MAX_ORDER,
     POTENTIAL,
+    Tokens,
     count_entries,
     find_first_repeat,
     format_potentials,
     take_log,
+    write_bytes,
 )
 
 KINDS = {b"PR": "PR", b"MAR": "MAR", b"MAP": "MAP", b"MPE": "MAP"}
