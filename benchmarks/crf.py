@@ -299,6 +299,7 @@ def main(argv=None):
         for method in args.methods:
             rows.append(judge(task, method, train, test, args.c2))
             print(rows[-1], flush=True)
+    save(args, "crf", rows, COLUMNS, [__doc__.partition("\n\n")[2].strip()])
     parts = {
         "crf": [row for row in rows if row["data"] not in GRIDS],
         "crf grids": [row for row in rows if row["data"] in GRIDS],
@@ -308,7 +309,6 @@ def main(argv=None):
     if strips:
         tables["crf propagation"] = markdown(strips, STRIP_COLUMNS)
     write_tables(args.results / "crf.md", tables)
-    save(args, "crf", rows, COLUMNS, [__doc__.partition("\n\n")[2].strip()])
 
 
 if __name__ == "__main__":
