@@ -280,6 +280,11 @@ def judge(task, method, train, test, c2):
     return row | {"f1": f1, "seconds": seconds, "iterations": n_iter}
 
 
+def used_columns(rows):
+    """Return the columns that have an entry in any row."""
+    return {k: v for k, v in COLUMNS.items() if any(row.get(k) is not None for row in rows)}
+
+
 def main(argv=None):
     parser = options(__doc__, data=True)
     tasks = [*TASKS, *GRIDS]
@@ -299,16 +304,16 @@ def main(argv=None):
         for method in args.methods:
             rows.append(judge(task, method, train, test, args.c2))
             print(rows[-1], flush=True)
+    save(args, "crf", rows, COLUMNS, [__doc__.partition("\n\n")[2].strip()])
     parts = {
         "crf": [row for row in rows if row["data"] not in GRIDS],
         "crf grids": [row for row in rows if row["data"] in GRIDS],
     }
-    tables = {name: markdown(part, COLUMNS) for name, part in parts.items() if part}
+    tables = {name: markdown(part, used_columns(part)) for name, part in parts.items() if part}
     strips = [strip_row(task) for task in args.tasks if task in GRIDS]
     if strips:
         tables["crf propagation"] = markdown(strips, STRIP_COLUMNS)
     write_tables(args.results / "crf.md", tables)
-    save(args, "crf", rows, COLUMNS, [__doc__.partition("\n\n")[2].strip()])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from model_files import GOOD_FG, MODELS, fails, graphs, in_one_folder, needs_data, write
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skmrf import CRF, DiscreteMRF, MRFStructureLearner, io
+from skmrf import CRF, TRUSTED_TYPES, DiscreteMRF, MRFStructureLearner, io
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.io import read_fg, read_uai, write_fg
@@ -431,6 +431,15 @@ def test_dump_of_crfsuite(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert model.fit([x], [["y", "x --> z"]]).n_iter_ == 2
+
+
+def test_models_of_crfsuite_can_be_saved(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    (tmp_path / "model.txt").write_text(DUMP)
+    model = io.read_crfsuite(tmp_path / "model.txt")
+    loaded = skops.loads(skops.dumps(model), trusted=TRUSTED_TYPES)
+    x = [[{"bias": 2.0}, {"w": "a --> b"}]]
+    assert_array_equal(loaded.predict_marginals(x), model.predict_marginals(x))
 
 
 @pytest.mark.parametrize(
