@@ -305,7 +305,7 @@ def write(args, cells):
     rows, columns = time_rows(cells)
     save(args, "classifiers_seconds", rows, columns, [TIME_NOTE, done])
     tables["classifiers seconds"] = "\n\n".join([markdown(rows, columns), TIME_NOTE, done])
-    write_tables(args.results / "classifiers.md", tables)
+    write_tables(args.results / "labels.md", tables)
     draw_reliability(args, cells)
 
 

@@ -313,7 +313,7 @@ def main(argv=None):
     strips = [strip_row(task) for task in args.tasks if task in GRIDS]
     if strips:
         tables["crf propagation"] = markdown(strips, STRIP_COLUMNS)
-    write_tables(args.results / "crf.md", tables)
+    write_tables(args.results / "labels.md", tables)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,147 @@
-"""Graph searches that remove edges with small parameters, during or after learning."""
+"""Graph searches that remove edges: by tests, or by the size of their parameters."""
 
 import numpy as np
 
-from .._utils.parameters import check_number
+from .._utils.parameters import check_flag, check_number
 from .assessment import add_score_tests, assess
 from .pairwise import fit_conditionals, transfer_parameters
+from .screening import union
 from .search import Search, Selection, count_changes
+from .significance import adjust_p_values
 
 PAPER_THRESHOLD = 0.004  # log(0.501 / 0.499)
+
+
+class WaldTests(Search):
+    """Backward elimination by Wald tests and forward selection by score tests.
+
+    Each round learns the parameters of all edges and removes edges whose parameters do not differ
+    from zero by a Wald test. If a round removes no edge, pairs that are significant by a score test
+    are added. The search ends when a round changes nothing. In tables with numeric columns, a pair
+    is tested in the regressions of both of its columns on their neighbours, by F tests for numeric
+    columns. The larger of both p-values counts.
+
+    Parameters
+    ----------
+    control : {"holm", "fdr"}, default="holm"
+        Error rate that ``level`` bounds. "holm" is the probability of any false edge (Holm). "fdr"
+        is the expected share of false edges among the selected edges (Benjamini and Hochberg).
+        ``p_values_`` are adjusted accordingly.
+    level : float, default=0.05
+        Upper bound of the error rate, above 0 and at most 1.
+    re_entry : bool, default=True
+        Whether pairs that are significant by a score test are added.
+
+    References
+    ----------
+    S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6 (1979). Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate",
+    Journal of the Royal Statistical Society B 57 (1995).
+
+    Examples
+    --------
+    >>> from skmrf import MRFStructureLearner
+    >>> from skmrf.structure import WaldTests
+    >>> MRFStructureLearner(search=WaldTests(control="fdr", level=0.1))
+    MRFStructureLearner(search=WaldTests(control='fdr', level=0.1))
+    """
+
+    takes_numbers = True
+
+    def __init__(self, control="holm", level=0.05, re_entry=True):
+        self.control = control
+        self.level = level
+        self.re_entry = re_entry
+
+    def check(self):
+        """Raise a ValueError unless the parameters are valid."""
+        super().check()
+        check_number("level", self.level, low=0, high=1, open_low=True)
+        check_flag("re_entry", self.re_entry)
+
+    def keep(self, energy, assessment):
+        """Return a mask of the edges whose Wald tests are significant.
+
+        Parameters
+        ----------
+        energy : LogLinearEnergy
+            Model with the learned parameters of the edges.
+        assessment : Assessment
+            Tests of the edges.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_edges,)
+            True for the edges to keep.
+        """
+        return self._is_significant(assessment)[tuple(energy.form.edges.T)]
+
+    def revise(self, rows, edges, assessment, model, entered, n_jobs):
+        """Return the next round's edges, by forward selection and backward elimination.
+
+        Both use the conditional likelihoods. A step adds a pair if no other pair with one of its
+        ends is more significant. No pair is added twice, so that the search ends.
+
+        Parameters
+        ----------
+        rows : Rows or MixedRows
+            Training rows without missing entries.
+        edges : ndarray of shape (n_edges, 2)
+            Edges of the current round.
+        assessment : Assessment
+            Tests of all pairs.
+        model : GraphModel
+            Parameterisation of the edges.
+        entered : set of (int, int)
+            Pairs that were added in earlier rounds. The pairs that are added now are inserted.
+        n_jobs : int or None
+            Number of threads over variables.
+
+        Returns
+        -------
+        ndarray of shape (n_edges, 2)
+            Edges of the next round.
+        """
+        while self.re_entry:
+            significant = self._is_significant(assessment)
+            kept = significant[tuple(edges.T)]
+            significant[tuple(edges.T)] = False
+            significant[tuple(np.array(sorted(entered), dtype=np.int64).reshape(-1, 2).T)] = False
+            entering = most_significant(np.where(significant, assessment.log_p, np.inf))
+            if kept.all() and not len(entering):
+                break
+            entered.update(map(tuple, entering.tolist()))
+            edges = union(edges[kept], entering)
+            assessment = model.assess_pairs(rows, edges, n_jobs)
+        return edges
+
+    def _is_significant(self, assessment):
+        """Return a mask of the significant pairs ``i < j``, shape (n, n)."""
+        n = len(assessment.statistic)
+        significant = np.zeros((n, n), dtype=bool)
+        significant[np.triu_indices(n, 1)] = (
+            adjust_p_values(assessment.p, self.control) <= self.level
+        )
+        return significant
+
+
+def most_significant(log_p):
+    """Return each pair with the smallest p-value among all pairs that share a variable with it.
+
+    Parameters
+    ----------
+    log_p : ndarray of shape (n, n)
+        Log p-values in the upper triangle. Infinite entries are excluded.
+
+    Returns
+    -------
+    ndarray of shape (n_pairs, 2)
+        Pairs of variable indices.
+    """
+    both = np.minimum(log_p, log_p.T)
+    best = both.min(axis=0, initial=np.inf)
+    first = np.isfinite(both) & (both <= best) & (both <= best[:, None])
+    return np.argwhere(np.triu(first, 1))
 
 
 class RemovalWhileLearning(Search):
