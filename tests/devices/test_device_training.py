@@ -247,11 +247,16 @@ LONGER_RUNS = [
     pytest.param(PSMC(n_particles=2000, refresh="split"), "coupled layers", marks=pytest.mark.long),
     pytest.param(PSMC(n_particles=9000, refresh="none"), "pairs", marks=pytest.mark.long),
 ]
+EVERY_KIND = [
+    pytest.param(learner, kind, marks=() if kind == "coupled layers" else pytest.mark.long)
+    for learner in LEARNER_RUNS
+    for kind in ENERGIES
+]
 
 
 @pytest.mark.parametrize(
     ("learner", "kind"),
-    [(learner, kind) for learner in LEARNER_RUNS for kind in ENERGIES] + LONGER_RUNS,
+    EVERY_KIND + LONGER_RUNS,
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )
 def test_updates_follow_the_exact_gradient(learner, kind):
@@ -291,7 +296,16 @@ def exact_score(model, X):
 
 
 @pytest.mark.parametrize("kind", FITS)
-@pytest.mark.parametrize("learner", ["pcd", "cd", "tempered-transitions", "parallel-tempering"])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        "pcd",
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("cd", "tempered-transitions", "parallel-tempering")
+        ),
+    ],
+)
 @quiet
 def test_fits_are_as_good_as_on_the_cpu(kind, learner):
     options = {"learner": learner, "max_iter": 150, "optimizer": "adam", "learning_rate": 0.05}
