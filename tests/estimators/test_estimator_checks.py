@@ -53,7 +53,7 @@ QUADRATURE = Variational(
     2, negative="quadrature", entropy="bethe", covariance="diag", n_points=3, warmup=0
 )
 QUICK = Variational(1, n_iter=1, warmup=0)
-VARIANTS = [  # one of each class, and those that take less than a second
+VARIANTS = [  # those that take a few seconds at most
     DiscreteMRF(learner="exact", alpha=0.1),
     DiscreteMRF(learner="cd", alpha=0.1, max_iter=20),
     DiscreteMRF(learner=PCD(n_chains=64), max_iter=20, optimizer="sgd", alpha=0.1),
@@ -68,7 +68,6 @@ VARIANTS = [  # one of each class, and those that take less than a second
     NNMRFDensity("empty", QUICK, potentials="network", **SMALL),
     NNMRFBayesClassifier("empty", QUICK, early_stopping=False, **NUMBERS),
     MRFImputer(DiscreteMRF("independent", "exact", alpha=0.1)),
-    NNMRFClassifier(max_iter=20),
 ]
 LONG_VARIANTS = [
     DiscreteMRF(learner="pseudo-likelihood"),
@@ -97,6 +96,7 @@ LONG_VARIANTS = [
         "empty", QUADRATURE, potentials="network", base=0.01, early_stopping=True, **SMALL
     ),
     NNMRFBayesClassifier("tree", **NUMBERS),
+    NNMRFClassifier(max_iter=20),
     NNMRFClassifier(),
     MRFImputer(NNMRFDensity(potentials="network", **SMALL)),
     MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),
