@@ -386,9 +386,9 @@ def choose_model(encoder, codes, types, random_state):
     A fifth of the observed entries of at most 2,000 rows is held out. The log-likelihood of these
     entries decides between a mixture of prototypes and a latent Gaussian model. The latter is
     possible if each column has ordered categories, numbers, or two categories. A pairwise model is
-    chosen if it imputes more held-out entries correctly, by more than a standard error. It is not
-    tried if the other model imputes 5 percentage points more of them correctly than a Chow-Liu
-    tree.
+    chosen if it imputes more held-out entries correctly than prototypes, whose smoothing is fitted
+    to these entries, or than a latent Gaussian model by more than a standard error. It is not tried
+    if the other model imputes 5 percentage points more of them correctly than a Chow-Liu tree.
 
     Parameters
     ----------
@@ -416,12 +416,14 @@ def choose_model(encoder, codes, types, random_state):
     if len(codes) < MIN_ROWS or codes.shape[1] < 2 or not held_out.mask.any():
         return pairwise
     learn = _choose_quick_model(encoder, held_out, _is_ordered(encoder, types))
-    is_right = held_out.is_right(learn(held_out.rows)._impute(held_out.rows, "marginal"))
+    model = learn(held_out.rows)
+    is_right = held_out.is_right(model._impute(held_out.rows, "marginal"))
     by_tree = held_out.is_right(_impute_by_tree(held_out.rows, n_states))
     if is_right.mean() < by_tree.mean() + CLEAR_GAIN:
         fitted = _fit_pairwise(pairwise, held_out.rows, n_states, random_state)
         gains = held_out.is_right(fitted._impute(held_out.rows, "mode")) - is_right
-        if gains.mean() > gains.std() / np.sqrt(len(gains)):
+        is_latent = isinstance(model, LatentGaussianModel)
+        if gains.mean() > is_latent * gains.std() / np.sqrt(len(gains)):
             return pairwise
     return learn(rows)
 
