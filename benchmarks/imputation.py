@@ -226,7 +226,7 @@ def write(args, scores, seconds):
         for title, names in kinds.items()
     }
     tables["imputation seconds"] = markdown(seconds, COLUMNS)
-    write_tables(args.results / "imputation.md", tables)
+    write_tables(args.results / "defaults.md", tables)
     bars(
         args, "imputation", [row for row in scores if row["data"] in CATEGORICAL], METHODS,
         "{data}, {mechanism}".format_map, xlabel="accuracy of imputed entries", log=False,
