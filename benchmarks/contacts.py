@@ -13,11 +13,6 @@ al., 2013). The similarity threshold of 80 % and the removal of the gap are defa
 Other penalties are shown for comparison. The benchmark also shows mutual information, the score
 that comes with the data (its method is not documented), the graph of MRFStructureLearner with
 default parameters, which is not a ranking, and the precision of random pairs.
-
-Part "samples" measures how well samples of the model reproduce the family, as in the paper of
-adabmDCA (Muntoni et al., 2021): the Pearson correlation between the connected correlations of pairs
-of letters in the training sequences and in samples. It compares pseudo-likelihood with maximum
-likelihood by persistent chains, and has the log-likelihood of held-out sequences per column.
 """
 
 import os
@@ -25,7 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _common import markdown, options, save, write_tables
+from _common import markdown, options, save, timed, write_tables
 
 from skmrf import DiscreteMRF, MRFStructureLearner
 from skmrf.datasets import average_product_correction, similarity_weights
@@ -39,12 +34,6 @@ OTHER_ALPHAS = 0.002, 0.2
 TOL = 1e-3
 MAX_ITER = 300
 TOPS = "top_fifth", "top_half", "top_all", "top_double"
-SAMPLED = {  # models whose samples are compared with the family
-    "pseudo-likelihood": {"learner": "pseudo-likelihood", "alpha": 0.01, "max_iter": MAX_ITER},
-    "default: pseudo-likelihood, then persistent chains": {},
-}
-N_SAMPLES = 2000
-PARTS = "contacts", "samples"
 OURS, SOURCE, GRAPH = "Potts", "source", "default graph"
 COLUMNS = {
     "method": "method",
@@ -59,15 +48,6 @@ COLUMNS = {
     "edges": "edges far apart",
     "right": "contacts among them",
     "iterations": "iterations",
-    "seconds": "fit s",
-}
-SAMPLES = {
-    "model": "samples of",
-    "alpha": "alpha",
-    "pearson": "Pearson",
-    "slope": "slope",
-    "low": "held-out nats per column, lower limit",
-    "high": "upper limit",
     "seconds": "fit s",
 }
 
@@ -86,54 +66,6 @@ def square(i, j, values, n):
     out = np.zeros((n, n))
     out[i, j] = out[j, i] = values
     return out
-
-
-# Samples of the model ----------------------------------------------------------------------
-
-
-def connected_correlations(X, weights=None):
-    """Return ``f_ij(a, b) - f_i(a) f_j(b)`` of all pairs of columns i < j and letters a, b."""
-    n, n_letters = X.shape[1], int(X.max()) + 1
-    shown = (X[:, :, None] == np.arange(n_letters)).reshape(len(X), -1).astype(float)
-    weights = np.full(len(X), 1.0) if weights is None else weights
-    single = weights @ shown / weights.sum()
-    both = (shown.T * (weights / weights.sum())) @ shown - np.outer(single, single)
-    i, j = np.triu_indices(n, 1)
-    return both.reshape(n, n_letters, n, n_letters)[i, :, j, :].ravel()
-
-
-def compare_correlations(X, weights, samples):
-    """Return Pearson's correlation and the slope of the regression of samples on data."""
-    data, model = connected_correlations(X, weights), connected_correlations(samples)
-    covariance = np.cov(data, model)
-    return covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]), (
-        covariance[0, 1] / covariance[0, 0]
-    )
-
-
-def sample_rows(X, weights, n_samples):
-    """Return one row for each learner: correlations of samples, and held-out log-likelihoods."""
-    order = np.random.default_rng(0).permutation(len(X))
-    test, train = order[: len(X) // 5], order[len(X) // 5 :]
-    rows = []
-    for name, how in SAMPLED.items():
-        start = time.process_time()
-        model = DiscreteMRF(**how, random_state=0).fit(X[train], sample_weight=weights[train])
-        seconds = time.process_time() - start
-        low, high = model.log_partition_interval_
-        score = np.average(model.score_samples(X[test]), weights=weights[test])
-        drawn = model.sample(n_samples, random_state=0)
-        pearson, slope = compare_correlations(X[train], weights[train], drawn)
-        rows.append(
-            {
-                "model": name, "alpha": float(model.alpha_), "pearson": pearson, "slope": slope,
-                "low": (score + model.log_partition_ - high) / X.shape[1],
-                "high": (score + model.log_partition_ - low) / X.shape[1], "seconds": seconds,
-            }
-        )  # fmt: skip
-        print(rows[-1], flush=True)
-    pearson, slope = compare_correlations(X[train], weights[train], X[test])
-    return [*rows, {"model": "held-out sequences", "pearson": pearson, "slope": slope}]
 
 
 # Scores of pairs ---------------------------------------------------------------------------
@@ -291,9 +223,11 @@ def draw_curves(axes, scores, distance):
     axes.legend()
 
 
-def contact_part(args, X, weights, distance, source):
-    """Write the table and the figure of the precision of contacts."""
-    notes = [f"{len(X):,} sequences, {weights.sum():,.0f} effective"]
+def main(argv=None):
+    args = options(__doc__, data=True).parse_args(argv)
+    X, distance, source = read(args.data_home, 5 if args.fast else 1)
+    weights, seconds = timed(similarity_weights, X, identity=IDENTITY)
+    notes = [f"{len(X):,} sequences, {weights.sum():,.0f} effective (weights in {seconds:.1f} s)"]
     rows, score = potts_rows(X, weights, ALPHA, distance, ablation=True)
     rows += potts_rows(X, None, ALPHA, distance)[0]
     for alpha in OTHER_ALPHAS:
@@ -311,25 +245,6 @@ def contact_part(args, X, weights, distance, source):
     save(args, "contacts", rows, COLUMNS, notes)
     write_tables(args.results / "structure.md", {"contacts": markdown(rows, COLUMNS)})
     picture(args, {OURS: score, SOURCE: source, "mutual information": corrected}, distance)
-
-
-def sample_part(args, X, weights):
-    """Write the table of the correlations of samples."""
-    rows = sample_rows(X, weights, 200 if args.fast else N_SAMPLES)
-    save(args, "contacts_samples", rows, SAMPLES)
-    write_tables(args.results / "structure.md", {"family samples": markdown(rows, SAMPLES)})
-
-
-def main(argv=None):
-    parser = options(__doc__, data=True)
-    parser.add_argument("--parts", nargs="*", choices=PARTS, default=PARTS)
-    args = parser.parse_args(argv)
-    X, distance, source = read(args.data_home, 5 if args.fast else 1)
-    weights = similarity_weights(X, identity=IDENTITY)
-    if "contacts" in args.parts:
-        contact_part(args, X, weights, distance, source)
-    if "samples" in args.parts:
-        sample_part(args, X, weights)
 
 
 if __name__ == "__main__":
