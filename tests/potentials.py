@@ -175,6 +175,7 @@ METHODS = {
             "reference",
             "start",
             "max_width",
+            "target_width",
             "n_jobs",
             "device",
         ],

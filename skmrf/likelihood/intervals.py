@@ -11,8 +11,7 @@ from .._utils.results import LogPartition
 N_BOOTSTRAPS = 2000
 TRUSTED_ESS = 10
 MIN_ESS = 3  # with a smaller effective sample size there is no upper limit
-# At 0.025 a bootstrap of about 100 skewed weights gives too narrow an interval.
-QUANTILE, LARGE_QUANTILE, LARGE_ESS = 0.005, 0.025, 200
+QUANTILE = 0.005  # at 0.025 a bootstrap of about 100 skewed weights gives too narrow an interval
 
 
 def zero_probability_result(method):
@@ -37,7 +36,7 @@ def _lower_margin(log_weights, rng):
     std_error = np.sqrt(max(n / ess - 1.0, 0.0) / (n - 1))
     weights = np.exp(log_weights - log_weights.max())
     means = [weights[rng.integers(0, n, size=n)].mean() for _ in range(N_BOOTSTRAPS)]
-    limit = np.quantile(means, LARGE_QUANTILE if ess >= LARGE_ESS else QUANTILE) / weights.mean()
+    limit = np.quantile(means, QUANTILE) / weights.mean()
     margin = max(-np.log(limit) if limit > 0 else 0.0, std_error)
     if ess < TRUSTED_ESS:
         margin = max(margin, np.log(40.0))

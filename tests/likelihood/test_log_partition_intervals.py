@@ -370,12 +370,12 @@ def test_margin_standard_error_and_ess():
     assert_allclose(ess, 50)
     margin, error, ess = _lower_margin(np.append(np.zeros(1), np.full(99, -np.inf)), rng)
     assert_allclose([margin, error, ess], [np.log(40.0), 1.0, 1.0], rtol=1e-12)
-    for n, n_errors in ((200, 2.58), (1000, 1.96)):  # more errors with few chains
+    for n in (200, 1000):
         log_weights = rng.normal(0.0, 0.5, size=n)
         margin, error, ess = _lower_margin(log_weights, rng)
         weights = np.exp(log_weights)
         assert_allclose(error, weights.std(ddof=1) / weights.mean() / np.sqrt(n), rtol=1e-10)
-        assert_allclose(margin, n_errors * error, rtol=0.15)
+        assert_allclose(margin, 2.58 * error, rtol=0.15)
         assert_allclose(ess, weights.sum() ** 2 / (weights**2).sum(), rtol=1e-12)
 
 

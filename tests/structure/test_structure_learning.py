@@ -32,7 +32,7 @@ from skmrf.structure import (
     Thresholding,
     assessment,
     bootstrap,
-    wald,
+    removal,
 )
 from skmrf.structure.estimation import Estimation
 from skmrf.structure.path import Path
@@ -328,7 +328,7 @@ def test_most_significant_pair_with_underflowing_p_values():
     log_p = assessment.Assessment(statistic, np.ones((3, 3), int) - np.eye(3, dtype=int), []).log_p
     assert np.isfinite(log_p).all()
     good = np.triu(log_p < -100)
-    assert wald.most_significant(np.where(good, log_p, np.inf)).tolist() == [[0, 1]]
+    assert removal.most_significant(np.where(good, log_p, np.inf)).tolist() == [[0, 1]]
 
 
 def test_categories_that_never_occur_do_not_change_edges():

@@ -25,7 +25,7 @@ from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_non_decay_mrf
 from skmrf.energies import FactorGraph
-from skmrf.structure import RemovalWhileLearning, fitted_graph, significance, wald
+from skmrf.structure import RemovalWhileLearning, fitted_graph, removal, significance
 from skmrf.structure.significance import edge_probabilities, z_from_chi2
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -166,7 +166,7 @@ def test_false_edges_of_independent_columns(n_sets, level, control, seed):
 
 def test_false_edges_without_adjustment(seed, monkeypatch):
     """Negative control: without adjustment, false edges exceed the level."""
-    monkeypatch.setattr(wald, "adjust_p_values", lambda p, _: p)
+    monkeypatch.setattr(removal, "adjust_p_values", lambda p, _: p)
     assert count_sets_with_false_edges(seed, 40, level=0.1) > binom.isf(RARE, 40, 0.1)
 
 
