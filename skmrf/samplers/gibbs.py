@@ -17,6 +17,7 @@ from ..energies.conditionals import (
     CoupledLayerConditionals,
 )
 from .layers import (
+    have_two_states,
     reference_odds,
     sweep_coupled_layers,
     sweep_from_hidden,
@@ -49,10 +50,7 @@ class Product(NamedTuple):
     @property
     def is_binary(self):
         """True if each variable has two states, and for arrays of JAX."""
-        if not is_numpy(self.start):
-            return True
-        first = np.arange(0, len(self.log_p), 2)
-        return len(self.log_p) == 2 * len(first) and np.array_equal(self.start, first)
+        return have_two_states(self.log_p, self.start)
 
     @classmethod
     def uniform(cls, n_states):

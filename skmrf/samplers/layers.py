@@ -283,13 +283,21 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     return X, log_weights + (betas[-1] - betas[0]) * constant
 
 
+def have_two_states(log_p, start):
+    """Return True if each variable of a reference has two states, and for arrays of JAX."""
+    if not is_numpy(start):
+        return True
+    first = np.arange(0, len(log_p), 2)
+    return len(log_p) == 2 * len(first) and np.array_equal(start, first)
+
+
 def reference_odds(reference):
     """Return the log odds of a reference, minus its log-probability of zeros, and its free units.
 
     A variable with one state is always 0.
     """
     log_p, start = reference.log_p, reference.start
-    if reference.is_binary:
+    if have_two_states(log_p, start):
         return log_p[1::2] - log_p[0::2], -log_p[0::2].sum(), np.arange(len(start))
     has_two = np.diff(np.append(start, len(log_p))) > 1
     odds = np.where(has_two, log_p[start + has_two] - log_p[start], 0.0)
