@@ -231,8 +231,8 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     .. [4] Stephens, M., "False discovery rates: a new deal", Biostatistics 18 (2017).
     .. [5] V. E. Johnson and D. Rossell, "On the use of non-local prior densities in Bayesian
        hypothesis tests", JRSS B 72 (2010).
-    .. [6] J. D. Lee and T. J. Hastie, "Learning the structure of mixed graphical models", Journal of
-       Computational and Graphical Statistics 24 (2015).
+    .. [6] J. D. Lee and T. J. Hastie, "Learning the structure of mixed graphical models", Journal
+       of Computational and Graphical Statistics 24 (2015).
     .. [7] J. M. B. Haslbeck and L. J. Waldorp, "mgm: estimating time-varying mixed graphical models
        in high-dimensional data", Journal of Statistical Software 93 (2020).
     .. [8] J. M. B. Haslbeck and L. J. Waldorp, "How well do network models predict observations? On
