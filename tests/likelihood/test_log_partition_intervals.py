@@ -416,7 +416,7 @@ def test_annealing_from_a_tree_needs_few_temperatures(seed):
 
 
 def test_the_path_starts_at_exact_samples(seed):
-    """From the reference to itself, all weights are equal and log Z is exact."""
+    """If the model is its own reference, all weights are equal and log Z is exact."""
     reference, _ = tree_and_model(np.random.default_rng(seed), 0.0)
     result = ais(reference, reference=reference, n_temperatures=2, random_state=seed)
     assert_allclose([result.lower, result.upper], exact_log_partition(reference).value)
