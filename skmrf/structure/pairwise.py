@@ -1,7 +1,6 @@
 """Pairwise log-linear model of categorical columns: estimation, tests and penalised path."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -39,8 +38,6 @@ class PairwiseModel(GraphModel):
         Memory limit of the conditional likelihood of a variable, in bytes.
     """
 
-    uses_training_loop: ClassVar[bool] = True
-
     statistic: str = "table"
     unary: bool = True
     screen: str | float | None = "auto"
@@ -74,6 +71,14 @@ class PairwiseModel(GraphModel):
         for _ in range(N_IMPUTATIONS if rows.has_missing else 1):
             imputed, fits = self.refit(rows, energy, estimation)
             energy = energy.with_theta(fits.theta)
+        return energy, imputed, fits
+
+    def learn(self, rows, edges, estimation, previous=None):
+        """Fit the regressions of a graph, and improve their parameters by the training loop."""
+        energy, imputed, fits = self.fit(rows, edges, estimation, previous)
+        energy = estimation.learn(energy, rows, warm=True)
+        if rows.has_missing:
+            imputed, fits = self.refit(rows, energy, estimation)
         return energy, imputed, fits
 
     def refit(self, rows, energy, estimation):

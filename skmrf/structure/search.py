@@ -24,15 +24,7 @@ class GraphModel(ABC):
 
     A model defines the parameters of an edge, and how they are estimated and tested. Search
     strategies use these methods only, so that they can be used with each kind of columns.
-
-    Attributes
-    ----------
-    uses_training_loop : bool
-        Whether the training loop learns the parameters. Otherwise they are those of the
-        regressions.
     """
-
-    uses_training_loop = False
 
     @abstractmethod
     def candidates(self, rows):
@@ -63,16 +55,17 @@ class GraphModel(ABC):
             Regressions that were fitted to ``imputed``.
         """
 
-    def refit(self, rows, energy, estimation):
-        """Return imputed rows and regressions after the parameters were learned.
+    def learn(self, rows, edges, estimation, previous=None):
+        """Return the learned parameters of a graph, imputed rows and regressions.
 
-        Only models that the training loop learns need this method.
+        By default the parameters are those of the regressions. Parameters and results are those
+        of :meth:`fit`.
         """
-        raise NotImplementedError
+        return self.fit(rows, edges, estimation, previous)
 
     @abstractmethod
     def assess(self, energy, rows, imputed, fits, estimation):
-        """Return tests of the edges, given learned parameters and the results of :meth:`fit`."""
+        """Return tests of the edges, given the results of :meth:`learn`."""
 
     @abstractmethod
     def add_score_tests(self, tests, fits, rows, n_jobs):
@@ -267,11 +260,7 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
     """
     rounds, energy, entered = [], None, set()
     while True:
-        energy, imputed, fits = model.fit(rows, edges, estimation, energy)
-        if model.uses_training_loop:
-            energy = estimation.learn(energy, rows, warm=True)
-            if rows.has_missing:
-                imputed, fits = model.refit(rows, energy, estimation)
+        energy, imputed, fits = model.learn(rows, edges, estimation, energy)
         tests = model.assess(energy, rows, imputed, fits, estimation)
         kept = search.keep(energy, tests)
         after = edges[kept]
