@@ -182,6 +182,7 @@ def test_arrow_types(seed):
     assert_frame_equal(model.predict(X), X)
 
 
+@pytest.mark.long
 def test_types_survive_storage(seed):
     io = pytest.importorskip("skops.io")
     for X in (pandas_frame(seed).drop(columns="days"), polars_frame(seed)[:, :6]):

@@ -176,6 +176,7 @@ def test_detects_wrong_shapes(digits, objects, tmp_path):
         fetch_caltech101_silhouettes(data_home=tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("digits")
 def test_large_arrays_are_not_decompressed(tmp_path):
     """An archive of 400 kB whose arrays have 400 MB is refused without reading them."""

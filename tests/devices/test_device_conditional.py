@@ -152,7 +152,11 @@ def test_sampled_gradients(learner):
 # Estimators --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("learner", ["mle-bp", "mssvm", LR()], ids=str)
+@pytest.mark.parametrize(
+    "learner",
+    [*(pytest.param(name, marks=pytest.mark.long) for name in ("mle-bp", "mssvm")), LR()],
+    ids=str,
+)
 @quiet
 def test_fits_agree_with_the_cpu(learner):
     X, Y = make_rows()
@@ -168,6 +172,7 @@ def test_fits_agree_with_the_cpu(learner):
     assert b"jax" not in pickle.dumps(device.set_params(device="cpu"))
 
 
+@pytest.mark.long
 @quiet
 def test_predictions_early_stopping_and_sparse_inputs(monkeypatch):
     """Predictions on the device are those of the CPU, in blocks of rows and for sparse rows."""
@@ -181,6 +186,7 @@ def test_predictions_early_stopping_and_sparse_inputs(monkeypatch):
     assert_allclose(model.set_params(device="cpu").predict_proba(X), on_device, rtol=1e-4)
 
 
+@pytest.mark.long
 @quiet
 def test_rows_that_do_not_fit_are_sent_in_blocks(monkeypatch):
     X, Y = make_rows()
@@ -201,6 +207,7 @@ class OwnLearner(MLEBP):
     is_pure = False
 
 
+@pytest.mark.long
 @quiet
 def test_memory_of_messages(monkeypatch):
     X, Y = make_rows()

@@ -41,7 +41,12 @@ def make_energies():
 ENERGIES = make_energies()
 
 
-@pytest.fixture(params=ENERGIES)
+QUICK = ("coupled layers", "graph")
+
+
+@pytest.fixture(
+    params=[pytest.param(k, marks=() if k in QUICK else pytest.mark.long) for k in ENERGIES]
+)
 def energy(request):
     """Return one of the models."""
     return ENERGIES[request.param]
@@ -110,7 +115,7 @@ def test_clamped_entries_condition_the_other_entries(energy):
     check_draws(X, visible, p / p.sum())
 
 
-@pytest.mark.parametrize("n_temperatures", [30, 600])
+@pytest.mark.parametrize("n_temperatures", [30, pytest.param(600, marks=pytest.mark.long)])
 def test_annealing_estimates_log_z(energy, n_temperatures):
     """The interval has log Z, for a path of one piece and for a path of several pieces."""
     options = {"n_temperatures": n_temperatures, "n_chains": 300, "random_state": 0}
@@ -121,6 +126,7 @@ def test_annealing_estimates_log_z(energy, n_temperatures):
     assert abs(result.value - other.value) < 0.3
 
 
+@pytest.mark.long
 def test_annealing_with_chains_at_different_temperatures():
     """Paths that differ by chain have the weights of separate paths."""
     energy, rng = ENERGIES["layers"], np.random.default_rng(0)
@@ -135,6 +141,7 @@ def test_annealing_with_chains_at_different_temperatures():
         check_mean_weight(weights, log_expected)
 
 
+@pytest.mark.long
 def test_kernel_of_a_gpu_draws_as_the_loop_does():
     """The kernel, interpreted on the CPU, and the loop draw the same states."""
     rng = np.random.default_rng(0)
@@ -154,6 +161,7 @@ def test_kernel_of_a_gpu_draws_as_the_loop_does():
             assert (drawn[:, c] == v).all()
 
 
+@pytest.mark.long
 def test_samples_of_inference():
     energy = ENERGIES["pairs"]
     X = sample(energy, N_CHAINS, method="gibbs", n_sweeps=100, device="jax", random_state=0)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -200,22 +201,23 @@ def exact_moments(energy, visible=None):
     """Return the expected statistics of a model, by enumeration, or given rows of the visible."""
     states, log_f = enumerate_states(energy)
     n = len(energy.visible_states)
+    derivatives = differentiate(energy, states)
     total = dict.fromkeys(energy.theta, 0.0)
     rows = [None] if visible is None else visible
     for row in rows:
         fits = np.ones(len(states), bool) if row is None else (states[:, :n] == row).all(axis=1)
         p = np.where(fits, np.exp(log_f - log_f.max()), 0.0)
         p /= p.sum()
-        for k, v in statistics(energy, states, p).items():
-            total[k] = total[k] + v / len(rows)
+        for k, v in derivatives.items():
+            total[k] = total[k] + v @ p / len(rows)
     return total
 
 
-def statistics(energy, states, p):
-    """Return the mean of the derivatives of ``log f`` by theta, by central differences."""
+def differentiate(energy, states):
+    """Return the derivatives of ``log f`` of all states by theta, by central differences."""
     out = {}
     for name, values in energy.theta.items():
-        out[name] = np.zeros(values.shape)
+        out[name] = np.zeros((*values.shape, len(states)))
         for index in np.ndindex(values.shape):
             if name == "coupling" and index[0] >= index[1]:
                 continue
@@ -225,38 +227,35 @@ def statistics(energy, states, p):
                 moved[name][index] += step
                 if name == "coupling":
                     moved[name][index[::-1]] += step
-                ends.append(p @ energy.with_theta(moved).log_potential(states))
+                ends.append(energy.with_theta(moved).log_potential(states))
             out[name][index] = 0.5 * (ends[0] - ends[1])
             if name == "coupling":
                 out[name][index[::-1]] = out[name][index]
     return out
 
 
-LEARNER_RUNS = [
-    PCD(n_chains=3000, n_sweeps=20),
+PERSISTENT = PCD(n_chains=3000, n_sweeps=20)
+OTHERS = [
     CD(n_sweeps=30),
     TemperedTransitions(n_chains=3000, n_temperatures=3),
     ParallelTempering(n_chains=2000, betas=4),
 ]
-LONGER_RUNS = [
+QUICK_RUNS = [(PERSISTENT, "coupled layers"), (Exact(), "layers")]
+LONG_RUNS = [
+    *((PERSISTENT, kind) for kind in ENERGIES if kind != "coupled layers"),
+    *product(OTHERS, ENERGIES),
     (MCMCMLE(n_particles=3000, reset=2), "coupled layers"),
     (ParticleFilteredMCMCMLE(n_particles=9000), "layers"),
     (SMC(n_particles=500), "pairs"),
-    (Exact(), "layers"),
-    pytest.param(PSMC(n_particles=2000), "layers of signs", marks=pytest.mark.long),
-    pytest.param(PSMC(n_particles=2000, refresh="split"), "coupled layers", marks=pytest.mark.long),
-    pytest.param(PSMC(n_particles=9000, refresh="none"), "pairs", marks=pytest.mark.long),
-]
-EVERY_KIND = [
-    pytest.param(learner, kind, marks=() if kind == "coupled layers" else pytest.mark.long)
-    for learner in LEARNER_RUNS
-    for kind in ENERGIES
+    (PSMC(n_particles=2000), "layers of signs"),
+    (PSMC(n_particles=2000, refresh="split"), "coupled layers"),
+    (PSMC(n_particles=9000, refresh="none"), "pairs"),
 ]
 
 
 @pytest.mark.parametrize(
     ("learner", "kind"),
-    EVERY_KIND + LONGER_RUNS,
+    QUICK_RUNS + [pytest.param(*run, marks=pytest.mark.long) for run in LONG_RUNS],
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )
 def test_updates_follow_the_exact_gradient(learner, kind):
@@ -272,11 +271,7 @@ def test_updates_follow_the_exact_gradient(learner, kind):
     state = loop.run(learner, Batch(X), settings, state)  # the chains forget their first states
     settings = replace(settings, rate=ConstantRate(rate), max_iter=n_updates)
     after = loop.run(learner, Batch(X), settings, state).energy
-    distinct, counts = np.unique(X, axis=0, return_counts=True)
-    up = dict.fromkeys(energy.theta, 0.0)
-    for row, count in zip(distinct, counts, strict=True):
-        for k, v in exact_moments(energy, [row]).items():
-            up[k] = up[k] + v * count / len(X)
+    up = exact_moments(energy, X)
     down = exact_moments(energy)
     for k, v in energy.theta.items():
         found = (after.theta[k].astype(float) - v) / (rate * n_updates)
@@ -295,17 +290,9 @@ def exact_score(model, X):
     return energy.log_marginal(X).mean() - log_z
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", FITS)
-@pytest.mark.parametrize(
-    "learner",
-    [
-        "pcd",
-        *(
-            pytest.param(name, marks=pytest.mark.long)
-            for name in ("cd", "tempered-transitions", "parallel-tempering")
-        ),
-    ],
-)
+@pytest.mark.parametrize("learner", ["pcd", "cd", "tempered-transitions", "parallel-tempering"])
 @quiet
 def test_fits_are_as_good_as_on_the_cpu(kind, learner):
     options = {"learner": learner, "max_iter": 150, "optimizer": "adam", "learning_rate": 0.05}
@@ -319,7 +306,10 @@ def test_fits_are_as_good_as_on_the_cpu(kind, learner):
     assert abs(scores[0] - scores[1]) < 0.12
 
 
-@pytest.mark.parametrize("kind", FITS)
+@pytest.mark.parametrize(
+    "kind",
+    ["rbm", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("pairs", "coupled layers"))],
+)
 @quiet
 def test_queries_of_a_fitted_model(kind):
     model = small_fit(kind, max_iter=40).fit(ROWS)
@@ -337,12 +327,14 @@ def test_queries_of_a_fitted_model(kind):
     assert any((other.energy_.theta[k] != v).any() for k, v in model.energy_.theta.items())
 
 
+@pytest.mark.long
 @quiet
 def test_choice_of_alpha_uses_the_device():
     model = RBM(2, device="jax", max_iter=20, batch_size=100, random_state=0).fit(ROWS)
     assert model.alpha_ in {s / len(ROWS) for s in (3.0, 10.0, 30.0)}
 
 
+@pytest.mark.long
 @quiet
 def test_pickles_load_without_jax():
     model = small_fit().fit(ROWS)
@@ -403,6 +395,7 @@ def test_callbacks_see_each_epoch():
     assert monitor.scores[-1] == pytest.approx(model.score(ROWS), abs=1e-6)
 
 
+@pytest.mark.long
 @quiet
 def test_early_stopping():
     options = {"early_stopping": True, "n_iter_no_change": 2, "max_iter": 30}
@@ -412,6 +405,7 @@ def test_early_stopping():
     assert np.isfinite(scores).all()
 
 
+@pytest.mark.long
 @quiet
 def test_weights_sparse_rows_and_probabilities():
     weights = np.where(ROWS[:, 0] == 1, 1.0, 0.0)
@@ -423,6 +417,7 @@ def test_weights_sparse_rows_and_probabilities():
     assert np.isfinite(soft.score(ROWS))
 
 
+@pytest.mark.long
 @quiet
 def test_penalties_shrink_the_weights():
     """The penalty l2 makes weights small, and l1 makes them exactly zero."""
@@ -435,6 +430,7 @@ def test_penalties_shrink_the_weights():
     assert not zeros.any()
 
 
+@pytest.mark.long
 @quiet
 def test_rows_that_do_not_fit_are_sent_in_blocks(monkeypatch):
     """Blocks of rows give the model of resident rows, except for random numbers of the chains."""
@@ -500,6 +496,7 @@ def test_learners_that_do_not_run_on_a_device(monkeypatch):
         small_fit(learner="exact").fit(ROWS)
 
 
+@pytest.mark.long
 @quiet
 def test_diagnostics_of_the_last_update():
     """A diagnostic of kind Latest has its last value in an epoch, and others have their mean."""

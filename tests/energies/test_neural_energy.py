@@ -200,6 +200,7 @@ def test_gradients_of_networks(kinds, layers, shared, dtype, seed):
         assert_allclose(out - 1, expected, rtol=within, atol=within * max(largest, 1.0))
 
 
+@pytest.mark.long
 def test_saturated_units(seed):
     """Check that huge inputs give the limit of the networks and no nan."""
     rng = np.random.default_rng(seed)

@@ -114,6 +114,7 @@ def test_learner_and_path(seed):
     assert pickle.loads(pickle.dumps(model)).alpha_ == model.alpha_
 
 
+@pytest.mark.long
 def test_pseudo_likelihood_of_large_models(seed):
     energy = make_ising("grid", n_variables=36, coupling=0.3)
     rng = np.random.default_rng(seed)
@@ -150,12 +151,14 @@ def test_refinement_by_persistent_chains(is_incomplete, seed):
     assert model.score(test) > first.score(test) + 0.05
 
 
+@pytest.mark.long
 def test_refinement_is_not_used_with_other_parameters(seed):
     train = clustered_rows(np.random.default_rng(seed), 200)
     for given in ({"optimizer": "lbfgs"}, {"early_stopping": True}, {"alpha": 0.01}):
         assert isinstance(DiscreteMRF(**given).fit(train).learner_, PseudoLikelihood)
 
 
+@pytest.mark.long
 def test_refinement_that_is_cut_short_warns(seed):
     train = clustered_rows(np.random.default_rng(seed), 1000)
     with pytest.warns(ConvergenceWarning, match="had not converged after 50 epochs"):
@@ -184,6 +187,7 @@ def test_given_learners_and_strengths(seed):
         DiscreteMRF(alpha="best").fit(train)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("penalty", ["l1", "group-l1"])
 def test_strength_of_sparse_penalties(penalty, seed):
     rng = np.random.default_rng(seed)
@@ -203,6 +207,7 @@ def test_tied_tables(seed):
     assert model.score(train) > 6 * np.log(0.5)
 
 
+@pytest.mark.long
 def test_incomplete_rows(seed):
     """Missing entries cost little likelihood, with both learners."""
     rng = np.random.default_rng(seed)
@@ -290,6 +295,7 @@ def test_ctrl_c_while_alpha_is_chosen(monkeypatch, seed):
     assert np.isfinite(model.score(train))
 
 
+@pytest.mark.long
 def test_ctrl_c_on_the_path_starts_no_refinement(monkeypatch, seed):
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -386,6 +392,7 @@ def test_missing_entries_against_brute_force(density):
     np.testing.assert_allclose(model.score_samples(X), expected, atol=1e-8)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_house_votes(data_folder):
     """The table has missing votes, a party column and column names."""
@@ -447,6 +454,7 @@ def test_rbm_learns_digits(mnist, learner, least, seed):
 # Starts of reverse annealing chains ---------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["BoltzmannMachine", "DiscreteMRF", "RBM"])
 def test_reverse_chains_of_log_partition_start_at_training_rows(kind, seed):
     """Check that the interval of log Z is that of annealing with reverse chains from the data."""

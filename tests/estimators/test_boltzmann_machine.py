@@ -145,6 +145,7 @@ def test_sample_follows_the_model(fitted, seed):
     np.testing.assert_array_equal(*again)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("learner", ["pcd", "psmc"])
 def test_learns_known_couplings(learner, seed):
     """The tolerance is five standard errors, plus one for the noise of training."""
@@ -157,6 +158,7 @@ def test_learns_known_couplings(learner, seed):
     assert (error > standard_errors(energy, 4000) / 100).any()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "learner", sorted(set(TABLE_LEARNERS) & {"cd", "smc", "mcmc-mle", "tempered-transitions"})
 )
@@ -266,7 +268,9 @@ def test_booleans_and_lists():
         np.testing.assert_array_equal(model.coupling_, models[0].coupling_)
 
 
-@pytest.mark.parametrize("learner", ["pcd", "psmc", Enumeration()], ids=str)
+@pytest.mark.parametrize(
+    "learner", ["pcd", pytest.param("psmc", marks=pytest.mark.long), Enumeration()], ids=str
+)
 @pytest.mark.parametrize(
     "X",
     [
@@ -527,6 +531,7 @@ def test_queries_of_incomplete_rows_with_hidden_units(hidden, is_exact, seed, mo
             np.testing.assert_allclose(found[r], [1 - upper, upper], atol=within)
 
 
+@pytest.mark.long
 def test_sample_with_hidden_units(hidden, seed):
     high = hidden.energy_.states[1]
     drawn = hidden.sample(1000, given={1: high}, random_state=seed)
@@ -564,6 +569,7 @@ def test_learners_with_hidden_units(learner):
         np.testing.assert_array_equal(values, straight.energy_.theta[name])
 
 
+@pytest.mark.long
 def test_hidden_units_with_early_stopping_and_partial_fit():
     X = with_missing_entries(draws(truth(0), 100, 0), 0.05, 0)
     model = quick(max_iter=4, n_components=2, early_stopping=True, alpha="auto").fit(X)

@@ -239,6 +239,7 @@ def test_early_stopping_by_number_of_rows(n_rows, held_out):
     assert "validation_score" in quick(early_stopping=np.True_).fit(X, Y).history_
 
 
+@pytest.mark.long
 def test_hidden_units_that_do_not_help_have_zero_weights(seed):
     """The outputs are noise, so training soon overfits."""
     rng = np.random.default_rng(seed)
@@ -304,6 +305,7 @@ def digits(seed):
     return X[:1200], V[:1200], X[1200:], V[1200:]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("learners", "options"),
     [

@@ -377,6 +377,7 @@ def test_degenerate_data(data, learner):
     )
 
 
+@pytest.mark.long
 def test_many_outputs():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 20))

@@ -47,6 +47,7 @@ def sequences(seed):
     return make_sequences(np.random.default_rng(seed))
 
 
+@pytest.mark.long
 def test_check_estimator_of_classifier():
     """test_estimator_checks.py checks the estimator itself."""
     expected = dict.fromkeys(
@@ -115,6 +116,7 @@ def test_forms_of_sequences_agree(sequences):
     assert_allclose(np.concatenate(dicts.predict_proba(names)), expected, atol=1e-8)
 
 
+@pytest.mark.long
 def test_queries_agree(sequences, seed):
     X, y = sequences
     model = CRF(**QUICK).fit(X, y)

@@ -110,6 +110,7 @@ def test_independent_columns_have_closed_form():
     np.testing.assert_allclose(model.score_samples(X), expected, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("learner", ["exact", "pcd"])
 def test_learning_from_incomplete_rows(learner):
     """Missing entries increase the error less than dropping the incomplete rows."""

@@ -65,8 +65,6 @@ VARIANTS = [  # those that take a few seconds at most
     RBM(2, "pcd", binarize=0.5, alpha=0.01, max_iter=2),
     CRBMStructuredPredictor(learner="lr", optimizer="lbfgs", alpha=0.01),
     CRF(alpha=0.05, max_iter=15),
-    NNMRFDensity("empty", QUICK, potentials="network", **SMALL),
-    NNMRFBayesClassifier("empty", QUICK, early_stopping=False, **NUMBERS),
     MRFImputer(DiscreteMRF("independent", "exact", alpha=0.1)),
 ]
 LONG_VARIANTS = [
@@ -90,11 +88,13 @@ LONG_VARIANTS = [
     CRF(learner="perceptron", max_iter=10),
     CRF(learner="pseudo-likelihood", penalty="l1", alpha=0.05, max_iter=15),
     NNMRFDensity(),
+    NNMRFDensity("empty", QUICK, potentials="network", **SMALL),
     NNMRFDensity(potentials="network", **SMALL),
     NNMRFDensity("tree", potentials="network", density="mrf", **SMALL),
     NNMRFDensity(
         "empty", QUADRATURE, potentials="network", base=0.01, early_stopping=True, **SMALL
     ),
+    NNMRFBayesClassifier("empty", QUICK, early_stopping=False, **NUMBERS),
     NNMRFBayesClassifier("tree", **NUMBERS),
     NNMRFClassifier(max_iter=20),
     NNMRFClassifier(),

@@ -169,6 +169,7 @@ def test_samples_of_classes(seed):
     assert np.isfinite(rows["x"]).all()
 
 
+@pytest.mark.long
 @both
 def test_missing_entries_in_queries(iris, density, seed):
     X, y = iris
@@ -325,6 +326,7 @@ def test_rows_of_weight_zero_are_ignored(seed):
 # Reproducibility --------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_same_seed_same_predictions(seed):
     X, y = rings(80, seed)
     X, y = with_missing_entries(X), np.where(y, "ring", "rest")

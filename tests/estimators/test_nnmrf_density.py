@@ -112,6 +112,7 @@ def test_rows_far_away():
     assert density.score_samples([[1e40, 0.0]])[0] < -1e9
 
 
+@pytest.mark.long
 def test_coarse_grids_are_replaced_by_annealing(seed):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(300, 1))
@@ -235,6 +236,7 @@ def test_incomplete_rows_do_not_depend_on_others(seed):
     assert_allclose(model.score_samples(rows)[5:], model.score_samples(rows[5:]), rtol=1e-6)
 
 
+@pytest.mark.long
 @both
 def test_missing_entries_while_fitting(density, seed):
     rng = np.random.default_rng(seed)

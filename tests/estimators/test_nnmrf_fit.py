@@ -111,6 +111,7 @@ def test_same_seed_same_model(seed):
     assert_array_equal(free.score_samples(X), free.score_samples(X))
 
 
+@pytest.mark.long
 def test_jobs_do_not_matter(seed):
     X, y = ring(60, seed), np.resize([0, 1, 2], 60)
     expected = small().fit(X).score_samples(X)
@@ -159,6 +160,7 @@ def test_the_learner_of_the_paper(graph, density, seed):
     assert np.isfinite(model.sample(20, random_state=0)).all()
 
 
+@pytest.mark.long
 def test_mixture_as_the_negative_phase(seed):
     """A learning rate that the mixture cannot follow would give a poor model."""
     rng = np.random.default_rng(seed)
@@ -192,6 +194,7 @@ def test_mixture_follows_the_model_as_the_negative_phase(seed):
         assert_allclose(small(learner=learner).fit(X).history_["learning_rate"][0], rate)
 
 
+@pytest.mark.long
 def test_early_stopping(seed):
     X = ring(MIN_ROWS_FOR_HOLD_OUT, seed)
     for wanted, n, held_out in (
@@ -362,6 +365,7 @@ def test_warnings_name_degenerate_columns_of_a_class(seed):
 # Regression tests -------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_early_stopping_with_exact_gradients_scores_the_mixture(seed):
     X = ring(MIN_ROWS_FOR_HOLD_OUT + 100, seed)
     model = small(learner=Grid(21), max_iter=30).fit(X)

@@ -332,6 +332,7 @@ def bits(n, seed):
     return np.stack([a, b, b ^ (rng.random(n) < 0.2)], axis=1).astype(int)
 
 
+@pytest.mark.long
 @both
 def test_tables_of_categorical_columns_only(density, seed):
     X = bits(150, seed)
@@ -400,6 +401,7 @@ def frames_with_declared_category(columns):
     return pandas, pl.DataFrame(columns).with_columns(pl.col("kind").cast(pl.Enum(known)))
 
 
+@pytest.mark.long
 def test_declared_categories(seed):
     """Categories that a data type declares are valid, even if no training row has them."""
     codes = plants(60, seed)

@@ -286,6 +286,7 @@ with open("answers.pickle", "wb") as file:
 """
 
 
+@pytest.mark.long
 def test_same_results_in_another_process(models, tmp_path):
     models = {name: models[name] for name in FIRST}
     (tmp_path / "models.pickle").write_bytes(pickle.dumps(models))

@@ -74,6 +74,7 @@ def test_default_training_is_near_maximum_likelihood(seed):
     assert model.learning_rate_ == 0.1
 
 
+@pytest.mark.long
 def test_strength_of_the_weight_decay_is_chosen(monkeypatch, seed):
     """Rows of independent columns get the strongest decay; two patterns get a good model."""
     monkeypatch.setattr(_weight_decay, "MIN_LAYER_UPDATES", 900)
@@ -90,6 +91,7 @@ def test_strength_of_the_weight_decay_is_chosen(monkeypatch, seed):
     assert RBM(2, random_state=seed).fit(X[:40]).alpha_ == pytest.approx(10 / 40)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_rates_that_diverge_are_not_chosen(monkeypatch, seed):
     monkeypatch.setattr(_weight_decay, "LAYER_RATES", (1e38, 0.05))
@@ -137,6 +139,7 @@ def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):
     assert np.abs(model.components_).max() > 0.1  # of the first short fit
 
 
+@pytest.mark.long
 def test_both_phases_are_means(seed):
     """Gradients of unequal minibatches average to the exact one, for all numbers of chains."""
     energy = layers(5, 2, seed)
@@ -296,6 +299,7 @@ def test_group_penalty_removes_hidden_units(seed):
     assert (model.components_ == 0).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_columns", [12, 20])
 def test_early_stopping(n_columns):
     """The score is the likelihood if a layer has at most 12 units, else the pseudo-likelihood."""
@@ -330,6 +334,7 @@ def test_resumes_bit_for_bit(learner, tmp_path):
     assert parts.score(X) == whole.score(X)
 
 
+@pytest.mark.long
 def test_resumed_fits_have_the_same_log_z():
     X = bits()
     whole = quick(12, max_iter=2, max_bytes=SMALL, optimizer="adam").fit(X)
@@ -338,6 +343,7 @@ def test_resumed_fits_have_the_same_log_z():
     np.testing.assert_array_equal(whole.score_samples(X), parts.score_samples(X))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("learner", ["pcd", "psmc", "cd"])
 def test_jobs_do_not_matter(learner):
     X = bits(n_rows=300)
@@ -347,6 +353,7 @@ def test_jobs_do_not_matter(learner):
     np.testing.assert_array_equal(one.sample(9, random_state=0), two.sample(9, random_state=0))
 
 
+@pytest.mark.long
 def test_partial_fit_on_other_rows():
     X = bits(300)
     model = quick(2, learning_rate=0.05, batch_size=20)

@@ -46,6 +46,7 @@ def annealed_model():
 # Probabilities ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_probabilities_sum_to_one(fitted):
     V, log_p = law(fitted.energy_)
     found = fitted.score_samples(V)
@@ -102,6 +103,7 @@ def test_log_z_that_has_not_converged_is_warned_about_once(annealed_model, monke
     np.testing.assert_array_equal(scores, -model.free_energy(X) - model.log_partition_)
 
 
+@pytest.mark.long
 def test_scores_are_the_same_in_all_calls(annealed_model):
     X = bits(30)
     first = annealed_model.score_samples(X)
@@ -124,6 +126,7 @@ def test_hidden_statistics(fitted):
 # Samples ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_sample_follows_the_model(fitted, seed):
     V, log_p = law(fitted.energy_)
     check_draws(fitted.sample(4000, random_state=seed), V, np.exp(log_p))
@@ -184,6 +187,7 @@ def test_inverse_transform(fitted):
 # With scikit-learn ------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_features_for_a_classifier():
     grey, labels = load_digits(return_X_y=True)
     train, test, train_labels, test_labels = train_test_split(grey, labels, random_state=0)
@@ -290,6 +294,7 @@ def test_fit_takes_probabilities(learner):
     assert quick(learner=learner, early_stopping=True).fit(P).history_["validation_score"][0] < 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weighted", [False, True])
 def test_model_of_probabilities_has_their_means(weighted, seed):
     P = fractions(seed=seed)

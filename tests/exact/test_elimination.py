@@ -419,6 +419,7 @@ def test_forecast_with_observed_variables():
     assert (empty.bytes, empty.entries, len(empty.order)) == (0.0, 0.0, 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "layout",
     [
@@ -458,6 +459,7 @@ def test_max_bytes_is_the_exact_limit():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("layout", "message"),
     [

@@ -67,6 +67,7 @@ def test_against_brute_force(name, seed):
         check(graph, maximised, observed, possible_rows(states, log_f, 4, rng))
 
 
+@pytest.mark.long
 @given(small_graphs(), st.integers(0, 2**32))
 def test_any_graph(graph, seed):
     rng = np.random.default_rng(seed)
@@ -273,6 +274,7 @@ def long(*cases):
     return [pytest.param(*case, marks=pytest.mark.long) for case in cases]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
@@ -304,6 +306,7 @@ def test_uai_2014_partition_and_marginals(name, data_folder):
     assert_allclose(singles, np.concatenate(marginals), rtol=0, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "name"),
     [

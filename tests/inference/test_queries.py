@@ -473,6 +473,7 @@ def test_row_samples(name, max_bytes, seed):
     check_draws(draws, states, p)
 
 
+@pytest.mark.long
 def test_row_results_without_exact_inference(seed):
     """If exact inference does not fit, annealing and chains give approximately equal results."""
     graph = ZOO["orders"](seed)

@@ -413,6 +413,7 @@ STATE_FEATURES = {
 """
 
 
+@pytest.mark.long
 def test_dump_of_crfsuite(tmp_path):
     (tmp_path / "model.txt").write_text(DUMP)
     model = io.read_crfsuite(tmp_path / "model.txt")

@@ -234,6 +234,7 @@ def test_malformed_potentials(tmp_path, word):
     fails(read_uai, write(tmp_path, GOOD.replace(" 5", f"\t{word}")), message)
 
 
+@pytest.mark.long
 def test_error_positions_in_large_files(tmp_path):
     rows = ["0.5"] * 200_000
     rows[150_000] = "0.5  oops"
@@ -526,6 +527,7 @@ FUZZED = {
 }
 
 
+@pytest.mark.long
 @given(
     read=st.sampled_from(list(FUZZED)),
     cut=st.floats(0, 1) | st.none(),

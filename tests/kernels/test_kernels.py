@@ -452,6 +452,7 @@ def test_adam_steps(dtype, seed):
         theta = out
 
 
+@pytest.mark.long
 def test_long_compilations_print_one_message(capfd, monkeypatch):
     """The message is printed during the compilation, and only once."""
     monkeypatch.setattr(CompilationMessage, "SECONDS", 0.4)

@@ -83,6 +83,7 @@ UNSUPPORTED = [CRBMStructuredPredictor, NNMRFDensity, NNMRFBayesClassifier]
 def make_estimator(kind, learner):
     options = {"states": (0, 1)} if kind is BoltzmannMachine else {}
     options |= {"n_components": 2} if kind is RBM else {}
+    options |= {"alpha": 0.01} if kind in (BoltzmannMachine, RBM) else {}
     options |= {"potentials": "network"} if kind is NNMRFDensity else {}
     return kind(learner=learner, max_iter=3, random_state=0, **options)
 
@@ -191,6 +192,7 @@ def test_queries():
 SLOW_LEARNERS = "parallel-tempering", "ptt", "tempered-transitions", "smc"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

@@ -186,6 +186,7 @@ def share_up(particles, last=75):
     return np.mean([w @ (X.sum(axis=1) > D / 2) for X, w in particles[-last:]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("refresh", ["none", "temper", "split"])
 def test_fresh_particles_correct_the_weights_of_modes(refresh, seed):
     """Without fresh particles, wrong weights of modes persist."""
@@ -343,6 +344,7 @@ def fit_clone(model, X, learner, seed):
         return model.fit(X)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", ["rbm", *(pytest.param(k, marks=pytest.mark.long) for k in ("boltzmann", "discrete"))]
 )

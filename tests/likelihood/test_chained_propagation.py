@@ -65,6 +65,7 @@ def check_estimates(found):
     assert held >= 0.93, f"{held:.3f} of the intervals hold log Z"
 
 
+@pytest.mark.long
 def test_chained_propagation(seed):
     found = estimate_by_chained_propagation(seed, 16)
     check_estimates(found)

@@ -79,6 +79,7 @@ def test_intervals_hold_log_z_by_default(seed):
     check_coverage(intervals(seed))
 
 
+@pytest.mark.long
 def test_coverage_check_detects_a_wrong_log_z(seed):
     """Negative control: log Z of tables that are 1% larger."""
     found = [(true_log_z(e.tempered(1.01)), *others, e) for _, *others, e in fast_intervals(seed)]
@@ -227,6 +228,7 @@ def test_zero_potentials_do_not_raise_the_upper_limit(seed):
     assert log_z - 0.05 < result.upper < log_z + 0.4
 
 
+@pytest.mark.long
 def test_few_chains_with_possible_starts(seed):
     """Only one of 256 states is possible, so no chain or only a few start there."""
     table = np.full([2] * 8, -np.inf)
@@ -388,6 +390,7 @@ def tree_and_model(rng, scale):
     return reference, FactorGraph([3] * 6, cliques, tables)
 
 
+@pytest.mark.long
 def test_annealing_from_a_tree(seed):
     """Mean weights are unbiased in both directions, and a wrong log Z is detected."""
     z_scores = []

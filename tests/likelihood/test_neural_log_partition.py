@@ -244,6 +244,7 @@ def check_annealed(energy, beliefs, exact, seed, *, n_runs=8, **options):
     assert held >= n_runs / 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
 def test_annealing_from_the_base(name, seed):
     energy = neural(seed, MODELS[name])
@@ -252,6 +253,7 @@ def test_annealing_from_the_base(name, seed):
     check_annealed(energy, normal_beliefs(energy), exact, seed, **options)
 
 
+@pytest.mark.long
 def test_annealing_from_poor_beliefs(seed):
     """A poor mixture widens the interval without bias, as the proposal contains the base."""
     energy = neural(seed, [0, 0])

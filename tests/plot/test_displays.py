@@ -482,6 +482,7 @@ def test_crf_weights_are_those_of_the_model(models):
     assert named.features[0][0] == "up"
 
 
+@pytest.mark.long
 def test_crf_weights_of_dicts_use_the_vocabulary():
     X = [[{"word": w} for w in words.split()] for words in ("the cat", "the dog", "the fox runs")]
     y = [["DET", "NOUN"], ["DET", "NOUN"], ["DET", "NOUN", "VERB"]]

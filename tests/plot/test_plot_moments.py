@@ -92,6 +92,7 @@ def test_moments_of_weighted_rows(seed):
         MomentsDisplay.from_estimator(model, rows, sample_weight=-times)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["exact", "samples"])
 def test_differences_are_in_standard_errors(method, seed):
     """The mean square of z is one for rows sampled from the model, and larger for other rows."""
@@ -124,6 +125,7 @@ def test_moment_kinds(models):
     assert set(draw(MomentsDisplay, models["rbm"], "rbm").kinds) == {"column", "pair"}
 
 
+@pytest.mark.long
 def test_moments_of_an_rbm(seed):
     """Compare with sums over all states; the rows are grey values, which are binarized."""
     ink = digits()[:, 18:26]

@@ -37,6 +37,7 @@ def test_scripts_have_docstrings(load, name):
     assert load(name).__doc__
 
 
+@pytest.mark.long
 def test_samplers_agree(load, seed):
     gibbs = load("gibbs")
     graph = gibbs.random_pairs(4, 2, None, np.random.default_rng(seed))
@@ -176,6 +177,7 @@ def test_chained_bp_rows(load, task, seed, tmp_path):
     assert "| 7 |" in tables
 
 
+@pytest.mark.long
 def test_printed_algorithm_has_same_distribution(load, seed):
     propagation = load("propagation")
     row = propagation.chain(seed, 8, 20)
@@ -251,6 +253,7 @@ def structured(load, monkeypatch, seed):
     return script
 
 
+@pytest.mark.long
 def test_interrupted_cells_are_resumed(structured, monkeypatch, tmp_path):
     def cells(folder, *more):
         places = ["--results", str(folder), "--cells", str(folder)]

@@ -148,6 +148,7 @@ print(len(ours) > 50, [x.py_func.__name__ for x in ours if x.signatures])
     assert run_python(code, "-W", "error").splitlines() == [*map(str, names), "True []", "[]"]
 
 
+@pytest.mark.long
 def test_read_only_folders(tmp_path, monkeypatch):
     """The package works in read-only folders.
 

@@ -275,6 +275,7 @@ class ReferenceChain:
         return np.prod([self.conditional(tuple(x[:i]))[s] for i, s in enumerate(x)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [

@@ -131,6 +131,7 @@ def test_rungs_keep_their_distributions(dtype, seed):
 # Modes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @each_model
 def test_ladders_find_both_modes(name, seed):
     """Plain chains stay in the mode where they start; chains of a ladder leave it."""

@@ -235,6 +235,7 @@ def asymmetric():
     return FactorGraph([2, 2], [(0,), (1,), (0, 1)], [[2.3, 1.1], [-0.7, -3.1], pair])
 
 
+@pytest.mark.long
 def test_check_detects_sweeps_that_are_not_reversed(seed, monkeypatch):
     """Negative control: without reversed sweeps on the way down the target is not invariant."""
     energy = asymmetric()
@@ -461,6 +462,7 @@ def test_ladder_without_rejections_is_unchanged(seed):
     assert_allclose(adapt_ladder(replicas).betas, [0.0, 0.1, 1.0], rtol=1e-12)
 
 
+@pytest.mark.long
 def test_rejection_rates_converge(seed):
     """The running rejection rates converge to the exact ones."""
     energy = couplings(seed)

@@ -77,6 +77,7 @@ def test_check_detects_other_distributions(betas, seed):
             check_marginals(traces, states, p)
 
 
+@pytest.mark.long
 def test_tempered_chains_change_modes_and_plain_ones_do_not(seed):
     energy = two_mode_energy()
     states, (_, p) = visible_states(energy), law(energy)

@@ -493,6 +493,7 @@ def test_frames_graphs_and_plots():
     assert not any("nats" in text.get_text() for text in legend)
 
 
+@pytest.mark.long
 def test_bootstraps_and_persistence():
     X = mixed_rows(0, 500)
     found = MRFStructureLearner(n_bootstraps=4, random_state=0).fit(X)

@@ -99,6 +99,7 @@ SEARCHES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SEARCHES)
 def test_searches_by_name(name):
     """A name equals an instance with default parameters."""

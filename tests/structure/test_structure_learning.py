@@ -104,6 +104,7 @@ def test_optimizers_and_learning_rates(parameters):
     assert (np.abs(found.coupling_[tuple(found.edges_.T)] - 0.5) < 0.15).all()
 
 
+@pytest.mark.long
 def test_default_learner_is_near_the_maximum_likelihood(seed):
     """The error of PCD estimates is a fraction of their standard error."""
     X = chain_rows(seed, 2000, 4)
@@ -367,6 +368,7 @@ def test_bootstraps_do_not_change_edge_probabilities():
     np.testing.assert_array_equal(repeated.edge_probability_, plain.edge_probability_)
 
 
+@pytest.mark.long
 def test_random_state_makes_fits_reproducible():
     X = holes(chain_rows(0, 500), 0.1, 0)
     first, again, other = (learner("pcd", max_iter=20, random_state=s).fit(X) for s in (3, 3, 4))

@@ -154,6 +154,7 @@ def count_sets_with_false_edges(seed, n_sets, **parameters):
     return wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n_sets", "level"), [(40, 0.1), pytest.param(600, 0.05, marks=pytest.mark.slow)]
 )

@@ -70,8 +70,8 @@ FITS = [
     (table_model(penalty="l1", alpha=0.01), (X,)),
     (table_model(early_stopping=True), (X,)),
     (table_model(MRFStructureLearner("exact")), (X,)),
-    (BoltzmannMachine(states=(0, 1), **SMALL), (X,)),
-    (RBM(3, early_stopping=True, **SMALL), (X,)),
+    pytest.param(BoltzmannMachine(states=(0, 1), **SMALL), (X,), marks=pytest.mark.long),
+    pytest.param(RBM(3, early_stopping=True, **SMALL), (X,), marks=pytest.mark.long),
     (RBM(3, "pcd", alpha=0.01, **SMALL), (sp.csr_array(X),)),
     (CRBMStructuredPredictor(3, **SMALL), (X[:, :3], X[:, 3:])),
     (CRBMStructuredPredictor(3, "mssvm", early_stopping=True, **SMALL), (X[:, :3], X[:, 3:])),
@@ -108,6 +108,7 @@ def test_killed_fits_resume_bit_for_bit(model, rows, tmp_path):
     model.set_callbacks()
 
 
+@pytest.mark.long
 def test_killed_process_resumes_bit_for_bit(tmp_path):
     path, code = (
         tmp_path / "fit",
@@ -399,6 +400,7 @@ def test_checkpoint_with_other_callbacks(tmp_path):
     assert monitor.scores == []
 
 
+@pytest.mark.long
 def test_warm_starts_resume(tmp_path):
     path = tmp_path / "fit"
     twice = copy_theta(RBM(3, warm_start=True, **SMALL).fit(X).fit(X))

@@ -75,6 +75,7 @@ def test_partial_fit_continues_after_fit(estimator):
     estimator.set_params(max_iter=3)
 
 
+@pytest.mark.long
 def test_warm_start_after_convergence_learns_other_rows(seed):
     rng = np.random.default_rng(seed)
     A = np.where(rng.random((500, 3)) < 0.8, 1, -1)
@@ -202,6 +203,7 @@ def fit_and_count(model, rows):
     return tasks.n, arrays
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*have been cancelled:UserWarning")
 @pytest.mark.parametrize(
     ("model", "rows", "n_jobs"), [(*GRAPHS[0], None), (*GRAPHS[0], 2), (*GRAPHS[1], None)]
@@ -248,6 +250,7 @@ def test_unfinished_search_starts_anew(tmp_path):
     assert_fitted(model.set_callbacks(Checkpoint(tmp_path / "fit")).fit(*rows), whole)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n_jobs", [None, 2])
 @pytest.mark.parametrize("model", CLASSES, ids=lambda model: type(model).__name__)
 def test_classifier_resumes_bit_for_bit(model, n_jobs, tmp_path):

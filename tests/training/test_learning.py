@@ -214,6 +214,7 @@ def start_pcd(data, energy, **changes):
     return learner, settings, state
 
 
+@pytest.mark.long
 def test_pcd_is_close_to_exact_learning(seed):
     data, energy = make_problem(seed)
     exact, learner, _ = fit_exactly(data, energy)
@@ -542,6 +543,7 @@ VERBOSE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", VERBOSE)
 def test_verbose_prints_progress(name, capsys):

@@ -128,6 +128,7 @@ def test_other_threads_are_unaffected():
     assert kept == [False]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer of POSIX")
 def test_interrupted_fit_is_consistent(seed):
     """Check an interrupted fit, which without the delay crashes or is inconsistent."""
