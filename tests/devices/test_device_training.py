@@ -240,9 +240,9 @@ OTHERS = [
     TemperedTransitions(n_chains=3000, n_temperatures=3),
     ParallelTempering(n_chains=2000, betas=4),
 ]
-QUICK_RUNS = [(PERSISTENT, "coupled layers"), (Exact(), "layers")]
+QUICK_RUNS = [(PERSISTENT, "pairs"), (Exact(), "layers")]
 LONG_RUNS = [
-    *((PERSISTENT, kind) for kind in ENERGIES if kind != "coupled layers"),
+    *((PERSISTENT, kind) for kind in ENERGIES if kind != "pairs"),
     *product(OTHERS, ENERGIES),
     (MCMCMLE(n_particles=3000, reset=2), "coupled layers"),
     (ParticleFilteredMCMCMLE(n_particles=9000), "layers"),

@@ -135,7 +135,8 @@ def clustered_rows(rng, n_rows):
     return (patterns[rng.integers(8, size=n_rows)] ^ (rng.random((n_rows, 20)) < 0.08)).astype(int)
 
 
-@pytest.mark.parametrize("is_incomplete", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("is_incomplete", [False, True])
 def test_refinement_by_persistent_chains(is_incomplete, seed):
     """Check that the default has a higher likelihood than pseudo-likelihood on clustered rows."""
     rng = np.random.default_rng(seed)

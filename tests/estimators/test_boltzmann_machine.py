@@ -261,36 +261,32 @@ def test_polars():
 
 def test_booleans_and_lists():
     X = draws(truth(0, 3, (0, 1)), 50, 0)
-    models = [
-        quick(states=(0, 1)).fit(Y) for Y in (X, X.astype(bool), X.tolist(), X.astype(object))
-    ]
-    for model in models[1:]:
-        np.testing.assert_array_equal(model.coupling_, models[0].coupling_)
+    expected = quick(states=(0, 1)).fit(X).coupling_
+    for Y in (X.astype(bool), X.tolist(), X.astype(object)):
+        np.testing.assert_array_equal(quick(states=(0, 1)).fit(Y).coupling_, expected)
+
+
+DEGENERATE_ROWS = {
+    "one row": [[1.0, -1.0, 1.0]],
+    "one column": [[1.0], [-1.0], [1.0]],
+    "a constant column": [[1.0, 1.0], [1.0, -1.0], [1.0, -1.0], [1.0, 1.0]],
+    "one state": [[1.0, 1.0]] * 30,
+    "equal columns": [[1.0, 1.0], [-1.0, -1.0]] * 10,
+}
 
 
 @pytest.mark.parametrize(
     "learner", ["pcd", pytest.param("psmc", marks=pytest.mark.long), Enumeration()], ids=str
 )
-@pytest.mark.parametrize(
-    "X",
-    [
-        [[1.0, -1.0, 1.0]],
-        [[1.0], [-1.0], [1.0]],
-        [[1.0, 1.0], [1.0, -1.0], [1.0, -1.0], [1.0, 1.0]],
-        [[1.0, 1.0]] * 30,
-        [[1.0, 1.0], [-1.0, -1.0]] * 10,
-    ],
-    ids=["one row", "one column", "a constant column", "one state", "equal columns"],
-)
-def test_degenerate_data(X, learner):
-    X = np.array(X)
+@pytest.mark.parametrize("name", DEGENERATE_ROWS)
+def test_degenerate_data(name, learner):
+    X = np.array(DEGENERATE_ROWS[name])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = quick(learner, max_iter=300, alpha=0.01).fit(X)
     assert np.isfinite(model.coupling_).all()
     assert np.isfinite(model.bias_).all()
-    uniform = -X.shape[1] * np.log(2)
-    assert uniform - 1e-9 <= model.score(X) <= 0
+    assert -X.shape[1] * np.log(2) - 1e-9 <= model.score(X) <= 0
 
 
 def test_unobserved_column_has_small_couplings():
@@ -588,8 +584,7 @@ def test_number_of_hidden_units_is_chosen(best, n_compared, monkeypatch):
 
     def choose(energy, *_, **__):
         compared.append(energy.n_variables - 40)
-        score = -abs(compared[-1] - best)
-        return _weight_decay.Choice(0.01, 0.1, energy, score=score)
+        return _weight_decay.Choice(0.01, 0.1, energy, score=-abs(compared[-1] - best))
 
     monkeypatch.setattr(_weight_decay, "choose", choose)
     X = np.random.default_rng(0).choice([-1, 1], size=(1300, 40))

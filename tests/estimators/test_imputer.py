@@ -437,6 +437,7 @@ def test_draws_have_the_conditional_probabilities(make, seed):
     assert_array_equal(np.delete(draws, 1, axis=1), np.delete(np.repeat(query, n, 0), 1, axis=1))
 
 
+@pytest.mark.long
 def test_choice_of_the_default_model(seed):
     """Each kind of table has the model that imputes it best."""
     rng, types = np.random.default_rng(seed), ["categorical"] * 8

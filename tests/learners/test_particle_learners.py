@@ -146,15 +146,8 @@ def run_at(name_or_learner, energy, seed, X=None):
 # At a fixed model ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.long)
-        if name in ("psmc-temper-uniform", "psmc-balance")
-        else name
-        for name in SAMPLERS
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", SAMPLERS)
 def test_particles_stay_in_equilibrium(name, seed):
     """The total variation to the model is small, and estimates of Z are unbiased."""
     energy = make_multimodal_energy(seed)

@@ -87,6 +87,7 @@ def test_coverage_check_detects_a_wrong_log_z(seed):
         check_coverage(found)
 
 
+@pytest.mark.long
 def test_standard_errors_are_calibrated(seed):
     """The errors of forward estimates are about as large as their standard errors."""
     found = fast_intervals(seed)

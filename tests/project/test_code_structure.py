@@ -124,6 +124,7 @@ def test_attributes_of_the_package():
         skmrf.MRF  # noqa: B018
 
 
+@pytest.mark.long
 def test_imports():
     """Importing warns of nothing, compiles nothing, and imports no optional packages."""
     optional = ["matplotlib", "polars", "pgmpy", "arviz", "skops", "dask", "ray", "pooch", "jax"]

@@ -50,7 +50,7 @@ def partly_exact_chain(graph, order, monkeypatch, **settings):
 
 
 @pytest.mark.parametrize("conditionals", ["bp", "auto", "exact"])
-@pytest.mark.parametrize("clip", [0.0, 1e-2])
+@pytest.mark.parametrize("clip", [0.0, pytest.param(1e-2, marks=pytest.mark.long)])
 @each_model
 def test_density_sums_to_one(name, clip, conditionals, seed):
     graph = model(name, seed)

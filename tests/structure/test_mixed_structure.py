@@ -17,13 +17,7 @@ from skmrf._data.column_types import find_graph_types
 from skmrf._data.mixed import learn_scale
 from skmrf.plot import CouplingGraphDisplay
 from skmrf.structure import Nodewise, RemovalWhileLearning, Thresholding, WaldTests
-from skmrf.structure.mixed import (
-    MixedRows,
-    assess_graph,
-    dependence_tests,
-    find_columns,
-    fit_graph,
-)
+from skmrf.structure.mixed import MixedRows, assess_graph, dependence_tests, find_columns, fit_graph
 from skmrf.structure.mixed_nodes import assess_others, fit_node
 from skmrf.structure.penalised import PenalisedNodes
 from skmrf.structure.significance import chi2_from_f

@@ -202,6 +202,7 @@ def check_calibration(z):
     assert (covered <= binom.isf(RARE / z.shape[1], n, 0.955)).all(), covered
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n_sets", "missing"),
     [(30, 0.0), pytest.param(500, 0.0, marks=slow), pytest.param(250, 0.2, marks=slow)],

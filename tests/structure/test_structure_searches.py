@@ -229,6 +229,7 @@ def test_long_path_is_thinned():
     np.testing.assert_array_equal(found["parameters"][:, 0], found["iteration"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("penalty", ["l1", "group-l1"])
 @pytest.mark.parametrize("alpha", [0.08, "ebic"])
 @pytest.mark.parametrize("name", ["exact", "pseudo-likelihood"])

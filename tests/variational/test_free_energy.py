@@ -188,6 +188,7 @@ def test_default_rule_on_networks_that_are_not_smooth(seed):
     assert_allclose(value, GridValue(energy, mixture, "joint")(mixture), atol=0.15)
 
 
+@pytest.mark.long
 @each_entropy
 def test_gradient_of_fixed_beliefs(entropy, seed):
     """It is the gradient of mean log f over rows minus its expectation under the beliefs."""
