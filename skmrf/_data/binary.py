@@ -157,8 +157,13 @@ def _raise_invalid_state(X, wrong, states, names):
             f"Column {names[column]!r} holds infinity; use nan for a missing entry or a finite "
             "number."
         )
+    remedy = (
+        "Give a threshold as binarize= (numbers above it become the upper state), or data with "
+        "these two states only, for example by rounding."
+    )
+    if np.isin(X, (0, 1)).sum() == (~np.isnan(X)).sum():
+        remedy = "All values are 0 or 1: set states=(0, 1)."
     raise ValueError(
         f"Column {names[column]!r} holds {value!r}, but the states are {states[0]:g} and "
-        f"{states[1]:g}. Give a threshold as binarize= (numbers above it become the upper state), "
-        "or data with these two states only, for example by rounding."
+        f"{states[1]:g}. {remedy}"
     )

@@ -14,7 +14,7 @@ from .assessment import add_score_tests, assess, assess_nodes
 from .estimation import TableLearnerAdapter
 from .nodewise import extended_bic, fit_nodes
 from .screening import candidate_pairs
-from .search import GraphModel
+from .search import LearnedGraphModel
 
 N_IMPUTATIONS = 8
 N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once for a column
@@ -22,7 +22,7 @@ MAX_ITER, TOL = 500, 1e-4  # of a penalised estimate
 
 
 @dataclass(frozen=True)
-class PairwiseModel(GraphModel):
+class PairwiseModel(LearnedGraphModel):
     """Settings of a pairwise log-linear model of categorical columns.
 
     Attributes
@@ -71,14 +71,6 @@ class PairwiseModel(GraphModel):
         for _ in range(N_IMPUTATIONS if rows.has_missing else 1):
             imputed, fits = self.refit(rows, energy, estimation)
             energy = energy.with_theta(fits.theta)
-        return energy, imputed, fits
-
-    def learn(self, rows, edges, estimation, previous=None):
-        """Fit the regressions of a graph, and improve their parameters by the training loop."""
-        energy, imputed, fits = self.fit(rows, edges, estimation, previous)
-        energy = estimation.learn(energy, rows, warm=True)
-        if rows.has_missing:
-            imputed, fits = self.refit(rows, energy, estimation)
         return energy, imputed, fits
 
     def refit(self, rows, energy, estimation):

@@ -55,17 +55,9 @@ class GraphModel(ABC):
             Regressions that were fitted to ``imputed``.
         """
 
-    def learn(self, rows, edges, estimation, previous=None):
-        """Return the learned parameters of a graph, imputed rows and regressions.
-
-        By default the parameters are those of the regressions. Parameters and results are those
-        of :meth:`fit`.
-        """
-        return self.fit(rows, edges, estimation, previous)
-
     @abstractmethod
     def assess(self, energy, rows, imputed, fits, estimation):
-        """Return tests of the edges, given the results of :meth:`learn`."""
+        """Return tests of the edges, given its parameters and the results of :meth:`fit`."""
 
     @abstractmethod
     def add_score_tests(self, tests, fits, rows, n_jobs):
@@ -78,6 +70,17 @@ class GraphModel(ABC):
     @abstractmethod
     def penalised_path(self, rows, edges, penalty, estimation):
         """Return an object that computes penalised estimates of the candidate pairs."""
+
+
+class LearnedGraphModel(GraphModel):
+    """Base class of models whose parameters the training loop learns.
+
+    The parameters of the regressions are the initial values. In other models they are final.
+    """
+
+    @abstractmethod
+    def refit(self, rows, energy, estimation):
+        """Return imputed rows and regressions, given learned parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +263,11 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
     """
     rounds, energy, entered = [], None, set()
     while True:
-        energy, imputed, fits = model.learn(rows, edges, estimation, energy)
+        energy, imputed, fits = model.fit(rows, edges, estimation, energy)
+        if isinstance(model, LearnedGraphModel):
+            energy = estimation.learn(energy, rows, warm=True)
+            if rows.has_missing:
+                imputed, fits = model.refit(rows, energy, estimation)
         tests = model.assess(energy, rows, imputed, fits, estimation)
         kept = search.keep(energy, tests)
         after = edges[kept]

@@ -402,7 +402,7 @@ SIGNS = np.array([[1, -1], [-1, 1], [1, 1], [-1, -1]] * 5)
 
 BAD_DATA = [
     (SIGNS * 2, ValueError, "Column 0 holds 2, but the states are -1 and 1. .* as binarize="),
-    ((SIGNS + 1) // 2, ValueError, "Column 0 holds 0, but the states are -1 and 1"),
+    ((SIGNS + 1) // 2, ValueError, r"holds 0, but the states are -1 and 1\. .* states=\(0, 1\)"),
     (np.where(SIGNS > 0, SIGNS, 0.5), ValueError, "Column 0 holds 0.5, but the states are"),
     (np.where(SIGNS > 0, np.inf, -1), ValueError, "Column 0 holds infinity; use nan for a missing"),
     (SIGNS[:0], ValueError, r"Found array with 0 sample\(s\)"),
