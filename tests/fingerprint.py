@@ -22,6 +22,7 @@ from skmrf import (
     BoltzmannMachine,
     CRBMStructuredPredictor,
     DiscreteMRF,
+    MRFImputer,
     MRFStructureLearner,
     NNMRFBayesClassifier,
     NNMRFClassifier,
@@ -311,6 +312,19 @@ def _ask_of_complete(X, model, _):
     return structure_numbers(model, X)
 
 
+def imputer_cases():
+    """Return the cases of MRFImputer."""
+    tables_with_holes, (mixed_with_holes, _) = tables(missing=True), mixed(missing=True)
+    for name, X in (("tables", tables_with_holes), ("mixed", mixed_with_holes)):
+        for strategy in ("mode", "marginal", "sample"):
+            model = MRFImputer(strategy=strategy, random_state=0)
+            yield f"imputer {name} {strategy}", partial(_impute, model, X)
+
+
+def _impute(model, X):
+    return {"transform": model.fit(X).transform(X)}
+
+
 def query_cases():
     """Return the cases of the inference and likelihood functions."""
     rng = np.random.default_rng(6)
@@ -374,6 +388,7 @@ GROUPS = {
     "sequence": sequence_cases,
     "neural": neural_cases,
     "structure": structure_cases,
+    "imputer": imputer_cases,
     "query": query_cases,
 }
 

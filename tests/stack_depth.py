@@ -20,6 +20,7 @@ from skmrf import (
     BoltzmannMachine,
     CRBMStructuredPredictor,
     DiscreteMRF,
+    MRFImputer,
     MRFStructureLearner,
     NNMRFBayesClassifier,
     NNMRFClassifier,
@@ -68,9 +69,13 @@ def fits():
     mixed = np.column_stack([many[:, 0], many[:, :2] + rng.normal(size=(200, 2))])
     return {
         "DiscreteMRF": lambda: DiscreteMRF(learner="pcd", **SMALL).fit(bits),
+        "DiscreteMRF of a structure learner": lambda: DiscreteMRF(
+            MRFStructureLearner(**SMALL), "exact", alpha=0.1
+        ).fit(many),
         "DiscreteMRF exact": lambda: DiscreteMRF(learner="exact", alpha=0.1).fit(bits),
         "BoltzmannMachine": lambda: BoltzmannMachine(states=(0, 1), **SMALL).fit(bits),
         "RBM": lambda: RBM(2, **SMALL).fit(bits),
+        "RBM, ptt": lambda: RBM(2, "ptt", alpha=0.1, **SMALL).fit(bits),
         "CRBMStructuredPredictor": lambda: CRBMStructuredPredictor(2, **SMALL).fit(numbers, bits),
         "NNMRFDensity": lambda: NNMRFDensity(potentials="network", **NETWORKS).fit(numbers),
         "NNMRFDensity, Gaussian": lambda: NNMRFDensity().fit(numbers),
@@ -83,6 +88,7 @@ def fits():
         "CRF of a grid": lambda: CRF("grid", "bp", max_iter=2).fit(
             [numbers.reshape(5, 4, 2)] * 3, [bits[:, 0].reshape(5, 4)] * 3
         ),
+        "MRFImputer": lambda: MRFImputer(DiscreteMRF(learner="exact", alpha=0.1)).fit(bits),
         "MRFStructureLearner": lambda: MRFStructureLearner(**SMALL).fit(many),
         "MRFStructureLearner, mixed": lambda: MRFStructureLearner(search="nodewise").fit(mixed),
     }

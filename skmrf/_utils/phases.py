@@ -84,18 +84,6 @@ class UnitMoments(NamedTuple):
     pairs: np.ndarray
 
 
-class LabelMoments(NamedTuple):
-    """Label probabilities of each row, for an expectation in the gradient of a label model.
-
-    Attributes
-    ----------
-    probabilities : ndarray of shape (n_rows, n_labels)
-        Probability of each label in each row.
-    """
-
-    probabilities: np.ndarray
-
-
 class GraphMoments(NamedTuple):
     """Expected labels of nodes and edges, summed over examples with their weights (a phase).
 

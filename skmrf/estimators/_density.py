@@ -42,6 +42,11 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
     missing entries.
     """
 
+    @property
+    def _device(self):
+        """Device of queries: the parameter ``device`` if the estimator has it."""
+        return "cpu"
+
     def _draw(self, codes, rng):
         """Draw the missing entries of encoded rows given the observed entries."""
         raise NotImplementedError
@@ -57,7 +62,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             max_bytes=self.max_bytes,
             random_state=self._seed,
             n_jobs=self.n_jobs,
-            device=self.device,
+            device=self._device,
             start=self._reverse_starts(),
             target_width=self._target_width(),
         )
@@ -169,7 +174,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             others, trips = draw(self.ladder_, N_OTHERS, rng), count_round_trips(self.ladder_, rng)
         else:
             unknown = np.full((N_OTHERS, self._chains.shape[1]), MISSING, dtype=STATE)
-            others = gibbs_queries.draw_missing(self.energy_, unknown, rng, device=self.device)
+            others = gibbs_queries.draw_missing(self.energy_, unknown, rng, device=self._device)
         return diagnose_chains(self.energy_, self._chains, others, rng) | {"round_trips": trips}
 
     @property
@@ -420,7 +425,7 @@ class VisibleEstimator(EnergyEstimator):
     def _draw(self, codes, rng):
         if self.energy_.has_latent:
             return gibbs_queries.draw_missing(
-                self.energy_, codes, rng, n_jobs=self.n_jobs, device=self.device
+                self.energy_, codes, rng, n_jobs=self.n_jobs, device=self._device
             )
         return row_queries.row_samples(self._graph, codes, rng, max_bytes=self.max_bytes)
 

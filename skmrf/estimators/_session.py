@@ -1,5 +1,7 @@
 """Callbacks, checkpoint, random numbers and initial energy of one fit or partial_fit."""
 
+from contextlib import contextmanager
+
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
@@ -57,17 +59,18 @@ class FitSession:
         if parameters.is_partial:
             self._checkpoint = checkpoints.NoCheckpoint()
 
-    def fit_sub_estimator(self, name, sub_estimator, sample_weight):
-        """Fit a sub-estimator to the training rows, and return the fitted sub-estimator.
+    @contextmanager
+    def sub_estimator(self, name, sub_estimator):
+        """Report the fit of a sub-estimator in this context to the callbacks.
 
         If Ctrl-C stops the fit of the sub-estimator, nothing is written to the checkpoint, and
         :meth:`train` keeps the initial values.
         """
-        fitted = self._reports.fit(name, sub_estimator, sample_weight)
-        if vars(fitted).get("_interrupted", False):
+        with self._reports.sub_estimator(name, sub_estimator):
+            yield
+        if vars(sub_estimator).get("_interrupted", False):
             self.is_interrupted = True
             self._checkpoint = checkpoints.NoCheckpoint()
-        return fitted
 
     def begin(self, data, *encoding):
         """Set the random generator of training: a new one, or the saved one of a checkpoint.

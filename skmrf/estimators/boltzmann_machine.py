@@ -8,7 +8,8 @@ from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold, 
 from .._data.numeric import numeric_rows
 from .._utils.parameters import check_auto, check_generator, check_number
 from .._utils.rows import Batch
-from ..energies import PairwiseEnergy
+from ..energies import PairwiseEnergy, SemiRestrictedEnergy
+from ..learners.registry import make_learner
 from ..training import data_moments, initial_values
 from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
@@ -349,6 +350,13 @@ class BoltzmannMachine(VisibleEstimator):
             vars(self).update(attributes(state))
         return self
 
+    def _check_learner(self):
+        """Return the learner; raise an error unless it can train each model that fit compares."""
+        both = PairwiseEnergy, SemiRestrictedEnergy
+        for energy_type in {0: both[:1], "auto": both}.get(self.n_components, both[1:]):
+            learner = make_learner(self.learner, energy_type, owner="BoltzmannMachine")
+        return learner
+
     def _check_n_components(self):
         if isinstance(self.n_components, str):
             check_auto("n_components", self.n_components, "an integer >= 0")
@@ -391,6 +399,10 @@ class BoltzmannMachine(VisibleEstimator):
         if is_preconditioned(learner, parameters):
             settings = preconditioned_settings(settings, energy, data, choice.rate)
         return settings
+
+    @property
+    def _device(self):
+        return self.device
 
     def _check_same_model(self, states):
         """Raise a ValueError unless the previous fit has the same states and hidden units."""

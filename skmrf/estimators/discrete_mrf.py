@@ -326,7 +326,8 @@ class DiscreteMRF(VisibleEstimator):
             structure = None if is_resumed else self._structure_learner()
             fit = FitSession(self, parameters, X, n_sub_estimators=int(structure is not None))
             if structure is not None:
-                self.structure_ = fit.fit_sub_estimator("structure", structure, sample_weight)
+                with fit.sub_estimator("structure", structure):
+                    self.structure_ = structure.fit(X, sample_weight=sample_weight)
             columns = read_columns(self, X, reset=not is_resumed)
             encoder = self._encoder if is_resumed else self._new_encoder(columns)
             data = weighted_rows(Batch(encoder.encode(columns)), sample_weight)

@@ -358,6 +358,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         encoder = self._encoder
         return encoder.encode_probabilities(X) if probabilities else encoder.encode_complete(X)
 
+    @property
+    def _device(self):
+        return self.device
+
     def _draw(self, codes, rng):
         return gibbs_queries.draw_missing(self.energy_, codes, rng, device=self.device)
 

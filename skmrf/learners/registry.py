@@ -173,8 +173,8 @@ def make_learner(learner, energy_type, *, kind=Learner, owner):
     ValueError
         If the name is unknown, or if the energy does not meet the requirements of the learner.
     """
-    if isinstance(learner, str) and learner in FAMILIES.get(kind.family, {}):
-        learner = FAMILIES[kind.family][learner]()
+    if isinstance(learner, str):
+        learner = _make_by_name(learner, kind.family)
     if not isinstance(learner, Learner):
         raise ValueError(
             f"learner must be one of {sorted(accepted(energy_type, kind))} or an instance of a "
@@ -182,3 +182,11 @@ def make_learner(learner, energy_type, *, kind=Learner, owner):
         )
     check_learner(learner, energy_type, kind=kind, owner=owner)
     return learner
+
+
+def _make_by_name(name, family):
+    """Return the learner with a name, preferably of a family, or the name if it is unknown."""
+    for learners in (FAMILIES.get(family, {}), *FAMILIES.values()):
+        if name in learners:
+            return learners[name]()
+    return name

@@ -1,104 +1,24 @@
 """Parallel trajectory tempering: chains of models along training that swap states."""
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from .._utils.codes import STATE
-from ..energies import Energy
-from .gibbs import Product, blocks_of, spawn_generators, sweep
-from .parallel_tempering import NEITHER, Replicas, density_ratios, exchange, swap_probability
-from .smc import Tempering
+from .gibbs import spawn_generators
+from .parallel_tempering import (
+    NEITHER,
+    Replicas,
+    Rungs,
+    density_ratios,
+    exchange,
+    swap_probability,
+)
 
 MIN_RATE = 0.15  # neighbours that swap less often get a rung between them
 N_NEW_SWEEPS = 10  # of the chains of an inserted rung
 MAX_INSERTED = 64
 N_MOVES, MOVES_PER_RUNG = 50, 4  # between samples of the same chain
-
-
-class Rungs(NamedTuple):
-    r"""Path of distributions: independent variables, models along training, and the last model.
-
-    Position k of the path, an integer, has the unnormalised probability
-    :math:`p_0^{1-\beta_k} f_k^{\beta_k}`. Position 0 has :math:`\beta_0 = 0`: independent variables
-    with the normalised distribution :math:`p_0`. Nearly all other positions have
-    :math:`\beta_k = 1`.
-
-    Parameters
-    ----------
-    reference : Product
-        Distribution :math:`p_0`.
-    energies : tuple of Energy
-        Models :math:`f_k`, all of the same class and size. The first one has no effect.
-    betas : tuple of float
-        Inverse temperatures :math:`\beta_k`; the first one is 0 and the last one is 1.
-    """
-
-    reference: Product
-    energies: tuple[Energy, ...]
-    betas: tuple[float, ...]
-
-    def log_density(self, X):
-        """Return a function of the position: the log-density of each row of X.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_visible)
-            State codes.
-
-        Returns
-        -------
-        callable
-            Function that takes a position and returns an ndarray of shape (n_rows,): unnormalised
-            log-densities in nats, with hidden units summed out.
-        """
-        return partial(self._log_density, X)
-
-    def _log_density(self, X, position):
-        energy, beta = self.energies[int(position)], self.betas[int(position)]
-        if beta == 0:
-            return self.reference.log_probability(X)
-        if beta == 1:
-            return energy.log_marginal(X)
-        return Tempering(self.reference, energy).log_density(X)(beta)
-
-    def move(self, X, position, generators, n_sweeps):
-        """Move states by Gibbs sweeps, or draw new independent states at position 0.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_chains, n_visible)
-            State codes.
-        position : float
-            Position of the path.
-        generators : list of numpy.random.Generator
-            One generator per block of chains.
-        n_sweeps : int
-            Number of sweeps.
-
-        Returns
-        -------
-        ndarray of shape (n_chains, n_visible)
-            New state codes.
-        """
-        energy, beta = self.energies[int(position)], self.betas[int(position)]
-        if beta == 0:
-            blocks = zip(blocks_of(len(X)), generators, strict=True)
-            drawn = [self.reference.sample(b.stop - b.start, rng) for b, rng in blocks]
-            return np.concatenate(drawn)
-        if beta == 1:
-            return sweep(energy, X, generators, n_sweeps=n_sweeps)[0]
-        return Tempering(self.reference, energy).move(X, beta, generators, n_sweeps)
-
-    def between(self, low):
-        """Return the model and the inverse temperature halfway between two neighbours."""
-        beta = 0.5 * (self.betas[low] + self.betas[low + 1])
-        energy = self.energies[low + 1]
-        if beta == 1:
-            energy = self.energies[low].interpolate(energy, 0.5)
-        return energy, beta
 
 
 @dataclass(frozen=True)

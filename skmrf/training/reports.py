@@ -1,6 +1,6 @@
 """Reports of epochs to callbacks and as lines of text, and callbacks that score the model."""
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 
 import numpy as np
@@ -134,14 +134,14 @@ class EpochReports:
         has_file = type(self.checkpoint) is not NoCheckpoint
         return has_file or bool(vars(self.estimator).get("_skl_callbacks"))
 
-    def fit(self, name, sub_estimator, sample_weight):
-        """Fit a sub-estimator to the same rows, and report its fit to the callbacks as a task."""
+    @contextmanager
+    def sub_estimator(self, name, sub_estimator):
+        """Report the fit of a sub-estimator in this context to the callbacks, as a task."""
         task = self.root.subcontext(task_name=name)
         with propagate_callbacks(task, sub_estimator):
             task.call_on_fit_task_begin(estimator=self.estimator, **self.rows)
-            fitted = sub_estimator.fit(self.rows["X"], sample_weight=sample_weight)
+            yield
             self._end_task(task, None)
-        return fitted
 
     def begin(self):
         """Report the beginning of an epoch."""

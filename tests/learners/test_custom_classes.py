@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from zoo import enumerate_states
 
 from skmrf import (
+    CRF,
     RBM,
     BoltzmannMachine,
     CRBMStructuredPredictor,
@@ -19,6 +20,7 @@ from skmrf import (
     NNMRFDensity,
 )
 from skmrf.energies import DiscreteEnergy, FactorGraph
+from skmrf.energies.protocols import HiddenLayerEnergy
 from skmrf.inference import log_partition, map_assignment, marginals, sample
 from skmrf.learners import BP, Batch, CliqueMoments, DataPhase, Learner, States, register
 from skmrf.learners.registry import LEARNERS, accepted
@@ -77,14 +79,13 @@ def make_binary_rows(seed):
 
 
 SUPPORTED = [DiscreteMRF, BoltzmannMachine, RBM, MRFStructureLearner]
-UNSUPPORTED = [CRBMStructuredPredictor, NNMRFDensity, NNMRFBayesClassifier]
+UNSUPPORTED = [CRBMStructuredPredictor, CRF, NNMRFDensity, NNMRFBayesClassifier]
 
 
 def make_estimator(kind, learner):
     options = {"states": (0, 1)} if kind is BoltzmannMachine else {}
     options |= {"n_components": 2} if kind is RBM else {}
     options |= {"alpha": 0.01} if kind in (BoltzmannMachine, RBM) else {}
-    options |= {"potentials": "network"} if kind is NNMRFDensity else {}
     return kind(learner=learner, max_iter=3, random_state=0, **options)
 
 
@@ -115,6 +116,21 @@ def test_unsupported_estimators_raise(kind, by_name, registered, seed):
     with pytest.raises(ValueError, match=match) as error:
         make_estimator(kind, learner).fit(X * 1.0, X[:, 0])
     assert "restarted-gibbs" not in str(error.value)
+
+
+class HiddenLayerGibbs(RestartedGibbs):
+    """Learner for energies with a hidden layer."""
+
+    requires = (HiddenLayerEnergy,)
+
+
+def test_learner_of_a_boltzmann_machine_must_fit_the_hidden_units(seed):
+    """The requirements are those of the energy that the number of hidden units implies."""
+    X, model = make_binary_rows(seed), make_estimator(BoltzmannMachine, HiddenLayerGibbs())
+    assert np.isfinite(clone(model).set_params(n_components=2).fit(X).score(X))
+    for n_components in (0, "auto"):
+        with pytest.raises(ValueError, match=r"^BoltzmannMachine cannot take the learner Hidden"):
+            model.set_params(n_components=n_components).fit(X)
 
 
 def test_register_raises_for_other_classes():

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from twins import log_sum
 from zoo import layers
 
-from skmrf import RBM, BoltzmannMachine
+from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 from skmrf._utils.codes import STATE
 from skmrf._utils.results import LogPartition
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy
@@ -282,6 +282,13 @@ def test_equilibrium_of_a_fit(seed):
     model._chains = np.zeros((100, 8), dtype=np.uint8)  # a state that the model does not favour
     with pytest.warns(ConvergenceWarning, match='learner="ptt"'):
         assert model.equilibrium_["missed"] > 0.2
+
+
+def test_equilibrium_of_tables():
+    X = np.tile([[0, 0, 1], [1, 2, 0], [0, 1, 1], [1, 1, 0]], (20, 1))
+    model = DiscreteMRF(learner="pcd", alpha=0.1, max_iter=20, random_state=0).fit(X)
+    assert model.equilibrium_["r_hat"] < 1.2
+    assert model.equilibrium_["missed"] < 0.2
 
 
 def test_log_partition_uses_the_ladder(monkeypatch, seed):

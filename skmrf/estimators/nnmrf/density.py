@@ -361,6 +361,7 @@ class NNMRFDensity(TableDensity):
         check_choice("potentials", self.potentials, POTENTIALS)
         with unchanged_on_error(self):
             if self.potentials == "gaussian":
+                self._check_learner()
                 fitted = fit_gaussians(self, X, sample_weight)
                 for name in NETWORK_ATTRIBUTES:
                     vars(self).pop(name, None)
