@@ -474,9 +474,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         """
         predicted, y = self.predict(X), np.asarray(dense_rows(y))
         if y.shape != predicted.shape:
-            raise ValueError(
-                f"y must have shape {predicted.shape}, as the predictions; got {y.shape}."
-            )
+            raise ValueError(f"y must have shape {predicted.shape}; got {y.shape}.")
         right = (predicted == y).reshape(len(y), -1).mean(axis=1)
         weights = check_sample_weight(sample_weight, len(y))
         return float(np.average(right, weights=weights))
