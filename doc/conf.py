@@ -67,6 +67,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
+    "write_computation_times": False,
     "remove_config_comments": True,
     "capture_repr": (),
     "subsection_order": [

@@ -8,12 +8,11 @@ error.
 import ast
 import sys
 import tomllib
-from html import escape
 from pathlib import Path
 
 PACKAGE = "skmrf"
 NOT_PACKAGES = {"__init__", "_version"}
-ROW, HEAD, NAME, TEXT = 26, 84, 118, 700  # pixels: heights of row and head, widths of the texts
+ROW, HEAD, NAME, END = 26, 84, 118, 40  # pixels: heights of row and head, widths of the sides
 
 
 def layers(root):
@@ -83,21 +82,13 @@ def imports(root):
     return graph
 
 
-def describe(root, package):
-    """Return the first line of a package's docstring."""
-    path = root / PACKAGE / package
-    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    text = ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or ""
-    return text.split("\n\n")[0].replace("\n", " ").replace("``", "").rstrip(".")
-
-
 def draw_map(root):
     """Return the imports as SVG: one row per package, with a dot for each imported package."""
     graph = imports(root)
     names = list(graph)
     column = {name: NAME + ROW * (i + 0.5) for i, name in enumerate(names)}
     line = {name: HEAD + ROW * (i + 0.5) for i, name in enumerate(names)}
-    width, height = NAME + ROW * len(names) + TEXT, HEAD + ROW * len(names)
+    width, height = NAME + ROW * len(names) + END, HEAD + ROW * len(names)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
         f'height="{height}" font-family="sans-serif" font-size="13">',
@@ -108,9 +99,7 @@ def draw_map(root):
         low = line[layer[-1]] + 0.5 * ROW
         out.append(f'<path d="M8 {low}H{width - 8}" stroke="#dddddd"/>')
     for package in names:
-        out += _labels(
-            package, describe(root, package), column[package], line[package], width - TEXT + 12
-        )
+        out += _labels(package, column[package], line[package])
     for package in names:
         for other in sorted(graph[package], key=names.index):
             out.append(
@@ -120,15 +109,14 @@ def draw_map(root):
     return "\n".join([*out, "</svg>", ""])
 
 
-def _labels(name, description, x, y, right):
-    """Return the labels of a row and a column, the diagonal square and the description."""
+def _labels(name, x, y):
+    """Return the labels of a row and a column, and the diagonal square."""
     return [
         f'<path d="M{x} {HEAD}V{y}" stroke="#eeeeee"/>',
         f'<text x="{NAME - 8}" y="{y + 4}" text-anchor="end" font-family="monospace">{name}</text>',
         f'<text transform="translate({x + 4} {HEAD - 6}) rotate(-60)" font-family="monospace" '
         f'font-size="11" fill="#555555">{name}</text>',
         f'<rect x="{x - 8}" y="{y - 8}" width="16" height="16" fill="#d9d9d9"/>',
-        f'<text x="{right}" y="{y + 4}" fill="#555555">{escape(description)}</text>',
     ]
 
 

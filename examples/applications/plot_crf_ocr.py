@@ -89,12 +89,12 @@ for letters, probability in zip(best[0], p[0], strict=True):
 # %%
 # Images and readings
 # -------------------
-# The figure shows six test words and their readings by both models. Wrong letters are red.
+# The figure shows four test words and their readings by both models. Wrong letters are red.
 
 alone = readings["separate letters"]
 mistakes = [sum(map(str.__ne__, found, word)) for found, word in zip(alone, test, strict=True)]
-chosen = [i for i in np.argsort(mistakes)[::-3] if len(test[i]) == 8][:6]
-figure, grid = plt.subplots(6, 1, figsize=(6, 6.4), layout="constrained")
+chosen = [i for i in np.argsort(mistakes)[::-3] if len(test[i]) == 8][:4]
+figure, grid = plt.subplots(4, 1, figsize=(6, 4.3), layout="constrained")
 for i, axes in zip(chosen, grid, strict=True):
     axes.imshow(np.hstack(X_test[i].reshape(-1, HEIGHT, WIDTH)), cmap="Greys", vmin=-0.5, vmax=1.3)
     for (name, found), y in zip(readings.items(), (HEIGHT + 2, HEIGHT + 7), strict=True):

@@ -77,15 +77,16 @@ print(np.round(model.transition_, 2))
 # ----------------------------
 
 colours = ListedColormap(["#0072B2", "#E69F00", "#F5F5F5"])
-figure, grid = plt.subplots(1, 4, figsize=(10, 2.9), layout="constrained")
+figure, grid = plt.subplots(2, 2, figsize=(6, 6.3), layout="constrained")
+first, *others = grid.flat
 shades = np.clip(0.5 + 0.25 * X_test[0] @ np.array([[1.0, -0.5, -0.5], [0.0, 0.87, -0.87]]), 0, 1)
-grid[0].imshow(shades)
-grid[0].set_title("noisy features")
-for axes, (name, found) in zip(grid[1:], regions.items(), strict=True):
+first.imshow(shades)
+first.set_title("noisy features")
+for axes, (name, found) in zip(others, regions.items(), strict=True):
     error = np.mean(found[0] != y_test[0])
     axes.imshow(found[0], cmap=colours, vmin=0, vmax=2)
     axes.set_title(name if name == "true regions" else f"{name}: {error:.0%} wrong")
-for axes in grid:
+for axes in grid.flat:
     axes.set(xticks=[], yticks=[])
 
 path = "crf_segmentation.png"

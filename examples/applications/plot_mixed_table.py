@@ -75,13 +75,14 @@ print(train.head(3).round(1).to_string())
 # %%
 # Training
 # --------
-# Columns of the categorical type of pandas are categorical, all others are continuous. With
-# ``potentials="network"``, the potentials of pairs of columns are small neural networks. The
-# default, ``potentials="gaussian"``, learns in a few seconds. With ``density="mrf"``, scores and
-# samples come from the model itself, and log Z is estimated by annealed importance sampling. The
-# default, ``density="mixture"``, uses the mixture distribution that is learned with the model. The
-# mixture is faster, but less accurate if it has too few components for the kinds of cars. The
-# baseline is a model of independent columns.
+# The columns with the categorical data type of pandas are categorical. The other columns of this
+# table are continuous. With ``potentials="network"``, the potentials of pairs of columns are small
+# neural networks. The default, ``potentials="gaussian"``, learns in a few seconds.
+#
+# With ``density="mrf"``, scores and samples come from the model itself, and log Z is estimated by
+# annealed importance sampling. The default, ``density="mixture"``, uses the mixture distribution
+# that is learned with the model. The mixture is faster, but less accurate if it has too few
+# components for the kinds of cars. The baseline is a model of independent columns.
 
 model = NNMRFDensity(potentials="network", density="mrf", random_state=0).fit(
     take_logarithms(train)

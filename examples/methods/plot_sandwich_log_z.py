@@ -36,9 +36,10 @@ print(f"log Z = {exact:.2f} ({model.log_partition_method_})")
 # Number of temperatures
 # ----------------------
 # We compute the interval (``lower`` and ``upper``) for ten seeds and five numbers of temperatures,
-# relative to the exact value. The plain path starts at uniform pixels and has evenly spaced inverse
-# temperatures. The default path starts at independent pixels near the marginals of the data. The
-# default path has more temperatures where the distribution changes quickly.
+# relative to the exact value. We compare two annealing paths. The plain path starts at uniformly
+# distributed pixels and has evenly spaced inverse temperatures. The default path starts at
+# independent pixels near the marginals of the data, and has more temperatures where the
+# distribution changes quickly.
 
 N_SEEDS = 10
 lengths = [10, 30, 100, 300, 1000]
@@ -90,7 +91,8 @@ figure.savefig(path, dpi=120)
 # Failure of the interval: a mode that no chain visits
 # ----------------------------------------------------
 # A log Z that is too low makes every log-likelihood too high. The forward estimate alone does not
-# show this error. On a short plain path, the forward estimate is one to two nats too low.
+# show this error. With ten temperatures on the plain path, which starts at uniformly distributed
+# pixels, the forward estimate is one to two nats too low.
 #
 # The interval can also be wrong. We add a hidden unit that memorises one image with inverted
 # colours, so that most of the probability is near this image. No forward chain reaches this image.
@@ -98,8 +100,7 @@ figure.savefig(path, dpi=120)
 # wrong. If the reverse chains start at samples of the model, the interval is wide and contains the
 # exact value: most of these samples are near the inverted image. ``RBM`` starts a second set of
 # reverse chains at training rows. Its ``score_samples`` subtracts the forward estimate,
-# ``log_partition_``.
-# ``log_partition_interval_`` has both limits of the interval.
+# ``log_partition_``. Its attribute ``log_partition_interval_`` has both limits of the interval.
 
 image = 1 - ink[0]
 weights, depth = 12.0 * (2 * image - 1), 2.0 - model.score_samples([image])[0]

@@ -53,24 +53,28 @@ for damage, apply in damages.items():
 # Restored images
 # ---------------
 # The figures show the first digits of the test set: the original images, the damaged images, and
-# the results of the three learners.
+# the results of the three learners. In the first figure, a patch is occluded.
 
 
-def draw(axes, found, n):
-    """Draw the first n digits with their damaged and restored versions."""
-    rows = {"original": test, **found}
+def draw(damage, n=7):
+    """Return a figure of the first n digits with their damaged and restored versions."""
+    rows = {"original": test, **restored[damage]}
     tiles = [np.pad(V[:n].reshape(n, 8, 8), ((0, 0), (0, 1), (0, 1))) for V in rows.values()]
-    axes.imshow(np.block([[*row] for row in tiles]), cmap="gray_r")
-    axes.set_xticks([])
-    axes.set_yticks(4 + 9 * np.arange(len(rows)), list(rows))
-
-
-for damage, found in restored.items():
     figure, axes = plt.subplots(figsize=(6.2, 4), layout="constrained")
-    draw(axes, found, 7)
-    axes.set_title(damage)
+    axes.imshow(np.block([[*row] for row in tiles]), cmap="gray_r")
+    axes.set(xticks=[], title=damage)
+    axes.set_yticks(4 + 9 * np.arange(len(rows)), list(rows))
+    return figure
 
+
+occluded, flipped = restored
 path = "restored_digits.png"
-figure.savefig(path, dpi=120)
+draw(occluded).savefig(path, dpi=120)
+
+# %%
+# In the second figure, some pixels are flipped.
+
+draw(flipped)
+
 print(f"saved {path}")
 plt.show()

@@ -173,7 +173,7 @@ def _find_type(dtype, column, limit):
 
 
 def _observed_numbers(column):
-    """Return the observed entries as floats; the array is empty if they are no finite numbers."""
+    """Return the observed entries as floats; the array is empty if they are not finite numbers."""
     observed = column[~missing_mask(column)] if column.dtype.kind in "OiufU" else ()
     try:
         values = np.asarray(observed, dtype=float)

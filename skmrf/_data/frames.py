@@ -84,7 +84,7 @@ def select_columns(X, columns):
 
 
 def holds_numbers(X, n_columns):
-    """Return a boolean mask of the columns whose data type can have the value 0."""
+    """Return a mask of the columns whose data type can hold numbers or booleans."""
     if is_pandas(X):
         return np.array([getattr(t, "kind", "O") in "biufO" and _is_plain(t) for t in X.dtypes])
     if is_polars(X):

@@ -112,7 +112,7 @@ class Columns:
 
 
 def learn_columns(X, columns, names, column_types, categories, weights=None):
-    """Return an encoder fitted to training rows, given the parameters on columns.
+    """Return an encoder fitted to training rows, given the types and categories of columns.
 
     Parameters
     ----------

@@ -72,7 +72,7 @@ class Examples(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelCodes:
-    """Codes of labels.
+    """Encoder that converts labels to integer codes.
 
     Attributes
     ----------
@@ -191,7 +191,8 @@ def read_examples(estimator, X, sequence_ids=None, *, graph="chain", reset):
         return _read_table(estimator, X, sequence_ids, graph, reset)
     if sequence_ids is not None:
         raise ValueError(
-            "sequence_ids is for one table of rows; X is a list with one element per sequence."
+            "X is a list with one element per sequence, so sequence_ids must be None. "
+            "sequence_ids divides the rows of a single table into sequences."
         )
     if graph in ("tree", "given"):
         return _read_graphs(estimator, X, reset)
@@ -209,7 +210,7 @@ def _read_table(estimator, X, sequence_ids, graph, reset):
         if isinstance(X, np.ndarray) and X.ndim > 2:
             return read_examples(estimator, list(X), graph=graph, reset=reset)
         if sequence_ids is not None:
-            raise ValueError(f'sequence_ids is for sequences; graph is "{graph}".')
+            raise ValueError(f'sequence_ids needs graph="chain"; got graph="{graph}".')
     elif isinstance(X, np.ndarray) and X.ndim == 3:  # sequences of equal lengths
         return read_examples(estimator, list(X), graph=graph, reset=reset)
     rows = numeric_rows(
@@ -225,7 +226,9 @@ def _read_table(estimator, X, sequence_ids, graph, reset):
         return Examples(_without_edges(graphs, graph), Form("rows"))
     ids = np.asarray(sequence_ids)
     if ids.shape != (rows.shape[0],):
-        raise ValueError(f"sequence_ids must have shape {(rows.shape[0],)}; got {ids.shape}.")
+        raise ValueError(
+            f"sequence_ids must have shape {(rows.shape[0],)}, one id per row; got {ids.shape}."
+        )
     _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     rank = np.argsort(np.argsort(first))  # sequences in the order of their first rows
     order = np.argsort(rank[inverse], kind="stable")
@@ -446,7 +449,9 @@ def flatten_labels(y, examples):
 
 def _flatten_parts(y, shapes):
     if len(y) != len(shapes):
-        raise ValueError(f"X has {len(shapes)} examples, but y has {len(y)}.")
+        raise ValueError(
+            f"X has {len(shapes)} examples, but y has {len(y)}; give a list of labels per example."
+        )
     parts = []
     for example, (labels, shape) in enumerate(zip(y, shapes, strict=True)):
         if not hasattr(labels, "__len__"):

@@ -93,7 +93,7 @@ class ColumnTransform:
         return self._curve(values)[1] - np.log(self.deviation)
 
     def inverse(self, z):
-        """Return the values of transformed values, rounded and inside the bounds."""
+        """Convert transformed values to the column's units; round them, and keep them in bounds."""
         x, _ = self._invert(z)
         if self.step:
             whole = np.rint((x - self.origin) / self.step) * self.step
@@ -101,7 +101,7 @@ class ColumnTransform:
         return np.clip(x, self.low + self.step / 2, self.high - self.step / 2)
 
     def _snap(self, x):
-        """Return ``origin`` plus x, replaced by the nearest training value if that is close."""
+        """Return ``origin + x``, or the nearest training value where it is close."""
         x, known = self.origin + x, self.values
         place = np.clip(np.searchsorted(known, x - self.step / 2), 0, len(known) - 1)
         return np.where(np.abs(known[place] - x) < self.step / 4, known[place], x)
@@ -198,7 +198,7 @@ def _check_support(x, kind, name):
 
 
 def _find_step(x, kind):
-    """Return the unit of the values, the step to which they are rounded (0 if none), and zero."""
+    """Return the unit of the values, their rounding step (0 if none), and the steps' origin."""
     if kind == "integer":
         return 1.0, 1.0, 0.0
     size = np.abs(x).max()
@@ -369,10 +369,10 @@ class TransformedColumns:
         return out
 
     def log_scale(self, X):
-        """Return the sum of the logs of scales by which densities of encoded rows are divided.
+        """Return the log of the factor by which the density of each encoded row is divided.
 
-        It is the negative log-derivative of the transform for numbers, and the log of the unit of
-        rounding for point masses. The result has shape (n_rows,).
+        The log is a sum over columns: minus the log-derivative of the transform for a number, and
+        the log of the unit of rounding for a point mass. The result has shape (n_rows,).
         """
         total, n = np.zeros(len(X)), len(self.names)
         for j, transform in self.transforms.items():

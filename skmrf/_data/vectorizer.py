@@ -171,7 +171,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         return single + [[(key, int(o)) for key, o in c] for c in self.conjunctions or ()]
 
     def _features(self, X, lengths):
-        """Return the names, positions, codes and numbers of the features of each template."""
+        """Return the names, positions, name indices and values of the features per template."""
         templates, starts = self._templates(), np.cumsum([0, *lengths])
         keys = dict.fromkeys(key for template in templates for key, _ in template)
         columns = {key: _read_key(X, key, starts) for key in keys}
@@ -182,7 +182,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         return [_conjoin([shifted[part] for part in template]) for template in templates]
 
     def _columns(self, names):
-        """Return the column of each feature by name, or -1."""
+        """Return the column index of each feature name, or -1 if it is not in the vocabulary."""
         if self.n_columns is not None:
             hashes = [murmurhash3_32(name, positive=True) % self.n_columns for name in names]
             return np.array(hashes, dtype=np.int64)
@@ -270,7 +270,7 @@ def _split_rows(matrix, lengths):
 
 
 def _read_key(X, key, starts):
-    """Return the values of one key: names by code, codes (-1: absent) and numbers."""
+    """Return the names of a key's features, and each position's name index (-1: none) and value."""
     known, n = {}, starts[-1]
     codes, values = np.full(n, -1), np.ones(n)
     i = 0
@@ -300,7 +300,7 @@ def _read_key(X, key, starts):
 
 
 def _shift(names, codes, values, part, starts):
-    """Return the values of a key at an offset; positions outside of sequences have own names."""
+    """Shift the features of a key by an offset; add names for positions outside of a sequence."""
     key, offset = part
     names = [f"{key}[{offset}]{name}" for name in names]
     if offset == 0 or len(codes) == 0:
@@ -319,7 +319,7 @@ def _shift(names, codes, values, part, starts):
 
 
 def _conjoin(parts):
-    """Return the names, positions, codes and numbers of the conjunction of features."""
+    """Return names, positions, name indices and values of the conjunction of features."""
     names, codes, values = parts[0]
     is_present = codes >= 0
     for _, more, _ in parts[1:]:

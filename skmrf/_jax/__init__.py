@@ -9,7 +9,7 @@ DEVICES = ("cpu", "cuda", "gpu", "jax")
 
 
 def open_device(name):
-    """Return a device of JAX by name, or None for "cpu", the compiled functions of numba.
+    """Return the JAX device of the given name, or None for "cpu" (functions compiled by numba).
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def open_device(name):
 
 
 def inference():
-    """Return the module with inference in bipartite models, for arrays of JAX."""
+    """Return the module for inference in bipartite models with JAX arrays."""
     from . import bipartite
 
     return bipartite

@@ -37,7 +37,7 @@ class DeviceChains:
         self.device = device
 
     def split(self):
-        """Return a new key."""
+        """Return a new random key of JAX."""
         self.key, key = jax.random.split(self.key)
         return key
 
@@ -164,7 +164,7 @@ class DeviceChains:
 
 
 class PathFunction:
-    """Sweeps along a path of inverse temperatures, from the function of one sweep.
+    """Compiled functions that repeat a Gibbs sweep along a path of inverse temperatures.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class PathFunction:
         self.compiled_scan, self.compiled_loop = jax.jit(self.scan), jax.jit(self.loop)
 
     def scan(self, arrays, V, clamped, pairs, key):
-        """Return the states and the log weights after sweeps along all of a path."""
+        """Return the states and the log weights after sweeps along the whole path."""
 
         def step(carry, inputs):
             pair, key = inputs
@@ -189,7 +189,7 @@ class PathFunction:
         return jax.lax.scan(step, (V, jnp.zeros(len(V))), inputs)[0]
 
     def loop(self, arrays, V, clamped, pairs, n, key):
-        """Return the states and the log weights after sweeps along the first n steps of a path."""
+        """Return the states and log weights after sweeps along the first n steps of the path."""
 
         def step(i, carry):
             new_key = jax.random.fold_in(key, i)
@@ -244,7 +244,7 @@ def draw_in_order(coupling, scale, field, noise, V):
 
 
 def loop_in_order(coupling, scale, field, noise, V):
-    """Draw variables one after the other, by a loop over small operations."""
+    """Draw variables one after the other, with several small JAX operations per variable."""
 
     def draw(i, carry):
         field, V = carry
@@ -256,7 +256,7 @@ def loop_in_order(coupling, scale, field, noise, V):
 
 
 def kernel_in_order(coupling, scale, field, noise, V, *, interpret=False):
-    """Draw variables one after the other, by one kernel that keeps the fields of its chains."""
+    """Draw variables one after the other, with a single GPU kernel for a group of chains."""
     n, n_chains = V.shape
     rows, columns = 1 << max(n - 1, 15).bit_length(), -(-n_chains // CHAINS_A_KERNEL)
     width = columns * CHAINS_A_KERNEL - n_chains
@@ -297,7 +297,7 @@ def _as_arrays(arrays):
 
 
 def _like(arrays, old):
-    """Return nested arrays with the data types of others."""
+    """Convert nested arrays to the data types of other nested arrays."""
     return jax.tree.map(lambda new, before: jnp.asarray(new, before.dtype), arrays, old)
 
 

@@ -40,18 +40,18 @@ class Device:
         return float(statistics["bytes_limit"] - statistics["bytes_in_use"])
 
     def keeps(self, n_bytes):
-        """Return whether training rows of a given size stay on the device."""
+        """Return whether training rows of this size stay on the device during the whole fit."""
         return n_bytes <= RESIDENT_SHARE * self.free_bytes
 
     def put(self, arrays):
-        """Return nested dicts of arrays with each array on the device.
+        """Copy the arrays in nested dicts to the device.
 
         Numbers become arrays, and floating-point arrays have the dtype float32.
         """
         return jax.device_put(jax.tree.map(_small_type, arrays), self.device)
 
     def get(self, arrays, like):
-        """Return nested dicts of numpy arrays and numbers, with the order and types of ``like``."""
+        """Copy the arrays in nested dicts to numpy arrays, with the order and types of ``like``."""
         return _restore(jax.device_get(arrays), like)
 
     def chains(self, rng):
@@ -109,12 +109,12 @@ class Device:
 
     @staticmethod
     def compile(function, identity):
-        """Return a function of arrays compiled by JAX, which is compiled once for an identity."""
+        """Compile a function of arrays with JAX, once for each identity."""
         return _keep(identity, jax.jit, function)
 
 
 def _keep(identity, make, function):
-    """Return ``make(function)``, or what was made earlier for the same identity."""
+    """Return ``make(function)``, or its stored result for the same identity."""
     if identity not in _COMPILED:
         if len(_COMPILED) >= MAX_COMPILED:
             _COMPILED.pop(next(iter(_COMPILED)))

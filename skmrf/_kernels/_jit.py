@@ -133,7 +133,7 @@ def _borrowed(_, array):
 if numba.config.DISABLE_JIT:
 
     def borrowed(array):
-        """Return the array unchanged; without compilation, no special view of it is needed."""
+        """Return the array unchanged, because only compiled code needs a view of it."""
         return array
 else:
     #: Return a view of an array without reference counting. If arrays are read from tuples inside

@@ -48,7 +48,7 @@ def _fill_tables(x, variables, m, place, layout, flat, fields, pairs):
 
 @kernel
 def _centre_tables(m, q, fields, pairs):
-    """Move the mean of each table over its first variable to the field of the second variable.
+    """Subtract the mean over its first variable from each table; add it to the second's field.
 
     The bounds become tighter. Tables with zero potentials are not changed.
     """
@@ -67,7 +67,7 @@ def _centre_tables(m, q, fields, pairs):
 
 @kernel
 def _fill_rest(m, q, pairs, rest):
-    """Write, for each variable and state, the sum of the maxima of its tables with later ones."""
+    """Write, for each variable and state, the sum of table maxima over all later variables."""
     for j in range(m):
         for s in range(q[j]):
             rest[j, s] = 0.0
@@ -359,7 +359,7 @@ def _is_complete(variables, m, component, layout):
 
 @kernel
 def _load_tables(x, m, layout, flat, variables, place, q, fields, pairs, rest):
-    """Write the tables of m missing variables of a row, which are no neighbours of the others."""
+    """Write the tables of m missing variables, which do not interact with other missing ones."""
     for j in range(m):
         place[variables[j]] = j
     n_states = layout[0]
@@ -374,7 +374,7 @@ def _load_tables(x, m, layout, flat, variables, place, q, fields, pairs, rest):
 
 @kernel
 def _can_sum(m, q, pairs, variables, component, layout, limits):
-    """Return whether the states of a component are few, or elimination would not be faster."""
+    """Return whether to sum over all states of a component, instead of eliminating variables."""
     log_size = 0.0
     for j in range(m):
         log_size += np.log(q[j])

@@ -42,7 +42,7 @@ def tree_sums(
     first, last, ptr, order, parent, kind, nodes, labels, base, tables, weights, log_z, beliefs,
     counts, messages,
 ):  # fmt: skip
-    """Compute log Z and marginals in the ratio domain.
+    """Compute log Z and the marginals of labels on trees, from ratios of potentials.
 
     ``tables`` holds exponentials. ``log_z`` receives log Z without the maxima of the tables, or nan
     if a sum underflows. ``beliefs`` receives the marginals of nodes times the weight of their
@@ -151,7 +151,7 @@ def tree_sums_in_logs(
     first, last, ptr, order, parent, kind, nodes, labels, base, tables, weights, log_z, beliefs,
     counts, messages,
 ):  # fmt: skip
-    """Compute log Z and marginals in the log domain, where nothing underflows.
+    """Compute log Z and the marginals of labels on trees, from log-potentials.
 
     Only examples whose ``log_z`` is nan are computed. ``tables`` holds log-potentials, and the
     weighted sums of marginals of edges are added to ``counts``.

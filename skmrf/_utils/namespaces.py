@@ -16,7 +16,7 @@ def namespace(array):
 
 
 def is_numpy(array):
-    """Return whether an array is one of numpy, or a list or sparse matrix."""
+    """Return whether an array is a numpy array, a list or a sparse matrix."""
     return namespace(array) is np
 
 
@@ -81,7 +81,7 @@ def total_size(values):
 
 
 def _is_number(thing):
-    """Return whether a thing is a number, or an array of numpy or JAX."""
+    """Return whether an object is a number, or an array of numpy or JAX."""
     is_scalar = isinstance(thing, int | float) and not isinstance(thing, bool)
     return is_scalar or hasattr(thing, "__array_namespace__")
 

@@ -434,7 +434,7 @@ class CRFEnergy(LabelGraphEnergy):
         return {k: out[k] for k in self.theta}
 
     def _cliques(self, graphs):
-        """Yield name, tables, index of the table and nodes of the edges, and of the triples."""
+        """Yield the name, tables, table indices and nodes of the edges, then of the triples."""
         ends, kinds = self.edges_of(graphs)
         kinds = np.zeros_like(kinds) if self.is_second_order else kinds
         tables = np.tensordot(graphs.edge_features, self.theta["transition"], axes=1)
@@ -482,7 +482,7 @@ def _chunks(n_nodes):
 
 
 def _fix_others(kinds, labels, position):
-    """Return an index of rows of tables: all states at one position, known labels elsewhere."""
+    """Return an index that selects all states at one position, and known labels elsewhere."""
     states = (labels[:, p] if p != position else slice(None) for p in range(labels.shape[1]))
     return kinds, *states
 

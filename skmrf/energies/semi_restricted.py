@@ -90,7 +90,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
         self._set(pairs, theta)
 
     def _set(self, pairs, theta):
-        """Set the parameters; ``pairs`` has the states, and couplings that are no parameters."""
+        """Set the parameters; ``pairs`` has the states, and the couplings if they are fixed."""
         bias = theta["visible_bias"]
         self.theta, self.states = theta, pairs.states
         coupling = theta.get("coupling", pairs.coupling.astype(bias.dtype, copy=False))

@@ -54,7 +54,10 @@ class CRFQueries:
         check_is_fitted(self)
         if has_dicts(X):
             if self.vectorizer_ is None:
-                raise ValueError("X holds dicts of features, but fit was given numbers.")
+                raise ValueError(
+                    "X holds dicts of features, but fit was given arrays of numbers. Give arrays, "
+                    "or fit the model to dicts."
+                )
             X = [[x] for x in X] if isinstance(X[0], dict) else X
             X = self.vectorizer_.transform(X)
         return read_examples(self, X, sequence_ids, graph=self.graph, reset=False)
@@ -88,7 +91,8 @@ class CRFQueries:
         if not sums.converged.all():
             warn_caller(
                 f"Belief propagation did not converge for {(~sums.converged).sum()} of "
-                f"{len(graphs)} examples; their probabilities have an unknown error."
+                f"{len(graphs)} examples, so their probabilities have an unknown error. Increase "
+                "max_iter or damping of the learner skmrf.learners.CRFPropagation."
             )
         self._check_possible(sums.log_z)
         return sums

@@ -249,7 +249,9 @@ def keep_known(graphs, sample_weight):
         with np.errstate(divide="ignore"):
             log_weights = np.log(sample_weight)
     if not is_used.any():
-        raise ValueError("No example has both a known label and a positive weight.")
+        raise ValueError(
+            "No example has both a known label and a positive weight; at least one is needed."
+        )
     return Batch(graphs, None, log_weights).take(is_used)
 
 
@@ -276,7 +278,10 @@ def encode_labels(codes, labels):
     found = codes.encode(labels)
     if (found < -1).any():
         label = labels[int(np.flatnonzero(found < -1)[0])]
-        raise ValueError(f"y holds the label {label!r}, which was not seen during fit.")
+        raise ValueError(
+            f"The label {label!r} was not seen during fit. Use a label in classes_, or None for a "
+            "missing label."
+        )
     return found
 
 

@@ -289,7 +289,7 @@ def _warn_no_equilibrium(diagnosis, has_ladder):
     remedy = "a larger alpha" if has_ladder else 'learner="ptt"'
     warn_caller(
         "The Markov chains of the fit do not have the distribution of the fitted model: at least "
-        f"{diagnosis['missed']:.0%} of the probability differ, and R-hat is "
+        f"{diagnosis['missed']:.0%} of the probability differs, and R-hat is "
         f"{diagnosis['r_hat']:.3g}. Fit with {remedy}.",
         ConvergenceWarning,
     )

@@ -92,7 +92,7 @@ class PrototypeModel(CodeModel):
     smoothing: float
 
     def _log_ratios(self, j):
-        """Return log(p(s | prototype) / f_j(s)) of all prototypes and states s of column j."""
+        """Return log(p(s | prototype) / f_j(s)) for each prototype and each state s of column j."""
         f, codes = self.frequencies[j], self.prototypes[:, j]
         out = np.full((len(codes), len(f)), np.log(self.smoothing))
         here = np.flatnonzero(codes != MISSING)
@@ -102,12 +102,12 @@ class PrototypeModel(CodeModel):
         return out
 
     def _add_column(self, logs, codes, j):
-        """Add the log-ratios of the observed entries of column j to the logs of the prototypes."""
+        """Add the log-ratios of the observed entries of column j to the prototypes' log weights."""
         here = np.flatnonzero(codes[:, j] != MISSING)
         logs[here] += self._log_ratios(j).T[codes[here, j]]
 
     def _column_probabilities(self, logs, j):
-        """Return the probabilities of the states of column j, given the logs of the prototypes."""
+        """Return the probabilities of the states of column j, given the prototypes' log weights."""
         codes, f = self.prototypes[:, j], self.frequencies[j]
         here = np.flatnonzero(codes != MISSING)
         if not len(here):
@@ -254,7 +254,7 @@ class _Latent:
                 self.z[here, j] = _draw_truncated(low, high, mean, scale, rng)
 
     def gains(self):
-        """Return the matrices of the conditional means: of all numbers given the observed ones."""
+        """Return each row's matrix from observed numbers to conditional means of all numbers."""
         both = self.observed[:, :, None] & self.observed[:, None, :]
         return self.model.correlation @ np.where(both, self.precisions, 0.0)
 

@@ -48,11 +48,12 @@ class BoltzmannMachine(VisibleEstimator):
         own parameters.
     n_components : int or "auto", default=0
         Number of hidden units. "auto" compares 0, 32, 128 and 512 by short fits with "pcd", until
-        one has a lower log-likelihood of held-out rows than the one before. It compares at most a
-        tenth of the number of rows and four times the number of columns. It takes about as long as
-        two fits with the largest number. With more than 256 columns, it compares 0, 128 and 512,
-        and models with hidden units have no couplings of columns. It is 0 with fewer than 320 rows,
-        with other penalties than "l2" and in :meth:`partial_fit`.
+        one has a lower log-likelihood of held-out rows than the one before. Numbers above a tenth
+        of the number of rows, or above four times the number of columns, are not compared. "auto"
+        takes about as long as two fits with the largest number. With more than 256 columns, it
+        compares 0, 128 and 512, and models with hidden units have no couplings between columns.
+        With fewer than 320 rows, with other penalties than "l2" and in :meth:`partial_fit`, "auto"
+        is 0.
     states : pair of numbers, default=(-1, 1)
         The two values of :math:`s_i`, the lower one first.
     binarize : float, optional

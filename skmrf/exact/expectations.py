@@ -177,7 +177,7 @@ class NonZeroTables(GraphTables):
         return cls(energy.factor_graph().layout)
 
     def moments(self, energy, flat):
-        """Raise a ValueError, because expected statistics of zero couplings are unavailable."""
+        """Raise a ValueError: without tables of zero couplings, not all statistics are computed."""
         raise ValueError(
             "With sparse=True, the expected statistics of zero couplings and weights are not "
             "computed. Use exact_model(energy) with sparse=False."

@@ -225,8 +225,9 @@ def best(graphs, potentials, k):
         n = len(example.layout.n_states)
         if n * np.log(q) > np.log(MAX_STATES):
             raise ValueError(
-                f"Example {number} has cycles and {n} nodes with {q} labels; the best labellings "
-                f"of graphs with cycles are found only if there are at most {MAX_STATES}."
+                f"Example {number} has cycles, and {n} nodes with {q} labels, which are too many. "
+                "The best labellings of a graph with cycles are found by enumeration of at most "
+                f"{MAX_STATES} labellings. Use predict, which returns a single labelling."
             )
         rows = np.indices((q,) * n).reshape(n, -1).T
         values = _log_potentials(example, _flat(example, graphs, potentials), rows)

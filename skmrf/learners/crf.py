@@ -89,14 +89,14 @@ def observe(energy, batch):
 
 
 def _with_states(energy, observed, states):
-    """Return the known labels, completed by states of all nodes."""
+    """Return the labels of the examples, with missing labels replaced by the given states."""
     graphs = observed.graphs
     tables = energy.count_edges(graphs, states, observed.weights)
     return Observed(graphs, observed.weights, observed.node_weights, states, tables)
 
 
 def _indicators(observed, n_states):
-    """Return the moments of nodes whose states are known."""
+    """Return the counts of the states of nodes and edges, as moments, for known states."""
     nodes = np.zeros((len(observed.node_weights), n_states))
     nodes[np.arange(len(nodes)), observed.states] = observed.node_weights
     return GraphMoments(nodes, observed.tables)

@@ -49,7 +49,7 @@ class FrankWolfeState:
 
     @property
     def diagnostics(self):
-        """Values of an iteration for ``history_``."""
+        """Diagnostics of the last iteration, which ``history_`` stores."""
         return {"objective": self.value, "duality_gap": self.duality_gap}
 
     @property

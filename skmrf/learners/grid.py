@@ -54,9 +54,10 @@ class Grid(BeliefLearner):
         check_number("n_points", self.n_points, low=3, integer=True)
         if not grid_fits(energy):
             raise ValueError(
-                "The learner Grid needs at most three continuous variables and 2**23 grid points, "
-                f"but this model has {len(energy.numbers)} continuous variables, whose grid points "
-                'are counted for each joint state of the others. Use learner="variational".'
+                "The learner Grid needs at most three continuous variables, and a grid of at most "
+                "2**23 points, which has all joint states of the other variables; this model has "
+                f"{len(energy.numbers)} continuous variables or needs a larger grid. Use "
+                'learner="variational".'
             )
         mixture = first_mixture(energy, batch, N_COMPONENTS, False, rng)
         return GridState(*grid(energy, self.n_points), mixture)

@@ -25,9 +25,10 @@ def without_upper_limit(result):
 
 
 def _lower_margin(log_weights, rng):
-    """Return the distance from the log mean weight to its lower limit, standard error and ESS.
+    """Return the margin below the log mean weight, its standard error and the sample size.
 
-    Returns the distance to the lower 97.5% limit, the standard error and the effective sample size.
+    The margin is the distance to the one-sided lower 97.5% limit. The sample size is the effective
+    sample size of the weights.
     """
     n = len(log_weights)
     ess = effective_sample_size(log_weights)

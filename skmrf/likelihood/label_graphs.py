@@ -23,7 +23,7 @@ def is_tractable(graphs, n_states):
 
 
 def _exact(graphs):
-    """Return the module for exact inference."""
+    """Return the module for exact inference on the graphs: for trees, or by elimination."""
     return label_elimination if graphs.trees is None else label_trees
 
 

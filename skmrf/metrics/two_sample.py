@@ -126,8 +126,8 @@ def _join(X, Y, column_types):
     columns, others, names = as_columns(X), as_columns(Y), find_column_names(X, np.shape(X)[1])
     if len(columns) != len(others) or find_column_names(Y, len(others)) != names:
         raise ValueError(
-            f"X and Y must have the same columns; got {len(columns)} and {len(others)} columns, or "
-            "other names."
+            "X and Y must have the same columns, with the same names in the same order; X has "
+            f"{len(columns)} columns and Y has {len(others)}."
         )
     types = resolve_column_types(column_types, X, columns, names)
     is_discrete = np.isin(types, DISCRETE_TYPES)
@@ -150,7 +150,7 @@ def _to_codes(x, y):
 
 
 def _plain(value):
-    """Return numbers that are equal, such as 1 and 1.0, as the same value."""
+    """Convert a number to a float, so that 1 and 1.0 are the same category."""
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     return float(value) if is_number else value
 

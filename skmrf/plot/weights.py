@@ -297,7 +297,8 @@ def _get_feature_names(estimator, names):
         raise ValueError(f"feature_names must be a list of names, one per feature; got {names!r}.")
     if len(names) != n_features:
         raise ValueError(
-            f"feature_names has {len(names)} names, but the model has {n_features} features."
+            f"feature_names has {len(names)} names, but the model has {n_features} features; give "
+            "one name per feature."
         )
     return names
 

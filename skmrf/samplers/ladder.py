@@ -41,7 +41,7 @@ class Ladder:
 
     @classmethod
     def start(cls, reference, energy, X, rng):
-        """Create a ladder of three rungs: independent variables and a model, twice.
+        """Create a ladder of three rungs: independent variables, and the same model twice.
 
         Parameters
         ----------

@@ -233,7 +233,7 @@ def sweep_from_hidden(conditionals, H, generators, blocks, n_sweeps):
 
 
 def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, reverse=False):
-    """Run Gibbs sweeps on a device of JAX, with the parameters and results of a sweep.
+    """Run Gibbs sweeps of chains on a JAX device along a path of inverse temperatures.
 
     Parameters
     ----------
@@ -292,9 +292,10 @@ def have_two_states(log_p, start):
 
 
 def reference_odds(reference):
-    """Return the log odds of a reference, minus its log-probability of zeros, and its free units.
+    """Return the log odds, log normaliser and two-state variables of a reference distribution.
 
-    A variable with one state is always 0.
+    The log normaliser is minus the log-probability of the state in which all variables are 0. A
+    variable with one state is always 0.
     """
     log_p, start = reference.log_p, reference.start
     if have_two_states(log_p, start):

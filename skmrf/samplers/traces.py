@@ -184,7 +184,7 @@ def _check_rungs(ladder, energy, n_chains, betas, evidence):
             f"{type(ladder).__name__}."
         )
     if betas is not None or evidence:
-        raise ValueError("ladder excludes betas and evidence; give only one of them.")
+        raise ValueError("ladder cannot be combined with betas or evidence; give only one of them.")
     theta, last = energy.theta, ladder.energy.theta
     if theta.keys() != last.keys() or any(not np.array_equal(theta[k], last[k]) for k in theta):
         raise ValueError(
@@ -193,7 +193,8 @@ def _check_rungs(ladder, energy, n_chains, betas, evidence):
         )
     if n_chains > ladder.states.shape[1]:
         raise ValueError(
-            f"n_chains={n_chains} is more than the {ladder.states.shape[1]} chains of the ladder."
+            f"n_chains={n_chains} is more than the {ladder.states.shape[1]} chains of the ladder; "
+            "give a smaller n_chains."
         )
 
 
@@ -327,7 +328,7 @@ def diagnose_chains(energy, chains, others, rng, *, n_sweeps=200):
 
 
 def _distance(a, b):
-    """Return the Kolmogorov-Smirnov distance of two samples above the noise, at least 0."""
+    """Return the Kolmogorov-Smirnov distance of two samples minus its noise, at least 0."""
     points = np.concatenate([a, b])
     shares = [np.searchsorted(np.sort(x), points, side="right") / len(x) for x in (a, b)]
     noise = NOISE * np.sqrt(1.0 / len(a) + 1.0 / len(b))

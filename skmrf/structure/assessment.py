@@ -234,7 +234,7 @@ def _sample_chains(energy, rows, n_draws, rng):
 
 
 def _covariance(parts):
-    """Return the covariance matrix of statistics that are given in parts of total weight 1 each."""
+    """Return the covariance matrix of statistics, given in batches with a weight for each row."""
     shift, mean, second, n_parts = None, 0.0, 0.0, 0
     for T, weights in parts:
         shift = (

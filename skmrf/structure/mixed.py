@@ -220,7 +220,7 @@ class MixedFits:
         return np.array([node.predictability for node in self.nodes])
 
     def tables(self):
-        """Return the interaction of each edge, with numbers in conditional standard deviations.
+        """Return the interaction of each edge, in units of conditional standard deviations.
 
         The interaction of two numbers is their partial correlation. The interaction of a number
         and a category has shape (n_states,), and that of two categories has shape
@@ -249,7 +249,7 @@ class MixedFits:
         )
 
     def _expand(self, e, theta):
-        """Return interactions, given several arrays of natural parameters of an edge."""
+        """Convert natural parameters of an edge, one array per row, to interactions."""
         is_number = self.form.is_number[self.form.edges[e]]
         for axis, variable in enumerate(self.form.edges[e].tolist(), start=1):
             codes = self.form.codes[variable]

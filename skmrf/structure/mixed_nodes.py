@@ -88,7 +88,7 @@ class Design:
         return cls(np.hstack([np.ones((len(X), 1)), *blocks]), start, states, codes, weights)
 
     def replace(self, variable, rows, drawn):
-        """Replace a variable in some rows by drawn numbers or states, in place."""
+        """Replace the values of a variable in some rows by drawn numbers or states, in place."""
         block = slice(self.start[variable], self.start[variable + 1])
         if self.is_number(variable):
             self.values[rows, block] = drawn[:, None][:, : block.stop - block.start]
@@ -172,7 +172,7 @@ class NodeFit:
     predictability: float
 
     def partner_slices(self, sizes):
-        """Return the rows of ``parameters`` of each neighbour, given the regressors' numbers."""
+        """Return the slice of ``parameters`` of each neighbour, given the numbers of regressors."""
         ends = np.cumsum([1] + [sizes[j] for j in self.partners])
         return [slice(a, b) for a, b in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
 
@@ -312,7 +312,7 @@ def _fit_linear(design, variable, partners):
 
 
 def _linear_scores(design, fit):
-    """Return a function that tests variables with equal numbers of regressors."""
+    """Return a function that computes score tests of variables of equal numbers of regressors."""
     columns, own, gram = fit.columns, design.start[fit.variable], design.gram
     inverse = fit.covariance * fit.variance
     beta = fit.variance * fit.parameters[:, 0]
@@ -448,7 +448,7 @@ def _likelihood_ratio(design, fit, n):
 
 
 def _multinomial_scores(design, fit):
-    """Return a function that tests variables with equal numbers of regressors."""
+    """Return a function that computes score tests of variables of equal numbers of regressors."""
     regression = Multinomial(design, fit.variable, fit.partners)
     log_p = regression.objective(fit.parameters)[0]
     residuals, covariances = regression.moments(log_p)

@@ -273,9 +273,12 @@ def _check_pure(learner, data, settings, energy_type):
     if not settings.penalty.is_pure:
         raise ValueError(f'penalty="group-l1" does not run on a device of JAX. Use "l2", {advice}')
     if not isinstance(settings.restriction, NoRestriction):
-        raise ValueError(f"This restriction does not run on a device of JAX. Use none, {advice}")
+        raise ValueError(
+            "Removal of parameters during training (restriction) does not run on a device of JAX. "
+            f"Train without a restriction, {advice}"
+        )
     if has_missing(data.shown):
         raise ValueError(
-            "X has missing entries, which training on a device of JAX does not take. Impute them "
+            "X has missing entries, which training on a device of JAX does not accept. Impute them "
             f"first, {advice}"
         )

@@ -16,7 +16,7 @@ FREE = 0.01  # factor of the penalty of entries of group -1, if there is a centr
 
 
 class NoPenalty:
-    """No penalty."""
+    """Placeholder for training without a penalty."""
 
     smooth = True
     is_pure = True  # takes arrays of JAX

@@ -51,7 +51,7 @@ class SolverState:
 
     @property
     def diagnostics(self):
-        """Values of an iteration for ``history_``."""
+        """Diagnostics of the last iteration, which ``history_`` stores."""
         return {"objective": self.value, "gradient_max": self.gradient_max}
 
 

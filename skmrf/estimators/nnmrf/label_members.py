@@ -11,7 +11,7 @@ LARGE_INCREASE = 1.01  # of the held-out loss, which ends the path of penalties 
 
 
 class LabelRows(NamedTuple):
-    """Training rows of the members.
+    """Encoded training rows, labels and weights, from which the members are learned.
 
     Attributes
     ----------
