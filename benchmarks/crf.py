@@ -58,19 +58,22 @@ def letters(folder, split):
     return parts
 
 
-def read_columns(text, columns):
-    """Return sentences of a file with one token a line: features, and labels."""
+def read_columns(text, columns, is_conllu=False):
+    """Return sentences of a file with one token a line: features, and labels.
+
+    Files in the format CoNLL-U have comments, and lines of several words, such as "3-4".
+    """
     X, y = [[]], [[]]
     for line in text.splitlines():
-        parts = line.split("\t") if "\t" in line else line.split()
-        if len(parts) < 3:
-            if X[-1] and not line.startswith("#"):
-                X.append([])
-                y.append([])
+        parts = line.split("\t") if is_conllu else line.split()
+        if is_conllu and (line.startswith("#") or "-" in parts[0]):
             continue
-        if not line.startswith("#") and "-" not in parts[0] + "x" * (columns[0] == 0):
-            X[-1].append({"word": parts[columns[0]], "tag": parts[columns[1]]})
-            y[-1].append(parts[columns[2]])
+        if parts == [] or parts == [""]:
+            X.append([])
+            y.append([])
+            continue
+        X[-1].append({"word": parts[columns[0]], "tag": parts[columns[1]]})
+        y[-1].append(parts[columns[2]])
     return [x for x in X if x], [labels for labels in y if labels]
 
 
@@ -92,7 +95,7 @@ def speech(folder):
     parts = []
     for name in ("train", "test"):
         with gzip.open(folder / f"en_partut-ud-{name}.conllu.gz", "rt", encoding="utf-8") as file:
-            X, y = read_columns(file.read(), (1, 1, 3))
+            X, y = read_columns(file.read(), (1, 1, 3), is_conllu=True)
         parts.append(([[describe(token["word"]) for token in x] for x in X], y))
     keys = dict.fromkeys(parts[0][0][0][0], (0,))
     return vectorize(SequenceVectorizer(keys | {"word": (-1, 0, 1)}), parts)

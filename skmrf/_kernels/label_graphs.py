@@ -1,11 +1,12 @@
-"""Labels of graphs: scores from sparse features and their gradients, loopy belief propagation."""
+"""Labels of graphs: sparse features, loopy belief propagation, sums of many chains at a time."""
 
 import numpy as np
 
 from ._jit import kernel
-from .exponential import exponential
+from .exponential import exponential, logarithms
+from .label_trees import LOWEST, SMALLEST
 
-LOWEST = -708.0  # exp of smaller numbers is zero
+N_STREAMS = 8  # chains that are copied at a time
 
 
 @kernel
@@ -228,3 +229,218 @@ def add_observed_products(
                 continue
             for q in range(start, end):
                 out[q] += x * row[pair_labels[q]]
+
+
+@kernel
+def _gather(starts, lengths, nodes, labels, base, values):
+    """Copy the log-potentials of chains to ``values``; those after the end of a chain are 0.
+
+    Few chains are read at a time, because the processor fetches few streams ahead.
+    """
+    n, n_lanes = values.shape[1:]
+    for first in range(0, n_lanes, N_STREAMS):
+        for t in range(lengths[0]):
+            for j in range(first, min(first + N_STREAMS, n_lanes)):
+                if j >= lengths.size or t >= lengths[j]:
+                    for b in range(n):
+                        values[t, b, j] = 0.0
+                    continue
+                i = starts[j] + t
+                for b in range(n):
+                    values[t, b, j] = nodes[i, b]
+                if labels[i] >= 0:
+                    for b in range(n):
+                        if b % base != labels[i]:
+                            values[t, b, j] = -np.inf
+
+
+@kernel
+def _scatter(starts, lengths, values, beliefs):
+    """Copy the marginals of chains to ``beliefs``."""
+    for first in range(0, lengths.size, N_STREAMS):
+        for t in range(lengths[first]):
+            for j in range(first, min(first + N_STREAMS, lengths.size)):
+                if t < lengths[j]:
+                    for b in range(values.shape[1]):
+                        beliefs[starts[j] + t, b] = values[t, b, j]
+
+
+@kernel
+def _exponentiate(own, tops, totals):
+    """Replace the columns of ``own`` by exponentials minus the maxima, which totals receive."""
+    n, n_lanes = own.shape
+    for j in range(n_lanes):
+        tops[j] = own[0, j]
+    for b in range(1, n):
+        for j in range(n_lanes):
+            tops[j] = max(tops[j], own[b, j])
+    for j in range(n_lanes):
+        tops[j] = tops[j] if tops[j] > -np.inf else 0.0
+        totals[j] += tops[j]
+    for b in range(n):
+        for j in range(n_lanes):
+            x = own[b, j] - tops[j]
+            y = exponential(max(min(x, 0.0), LOWEST))
+            own[b, j] = y if x > LOWEST else 0.0
+
+
+@kernel
+def _normalise(n_active, own, sizes, inverses, bits, totals):
+    """Divide the columns of ``own`` by their sums, and add the logs of the sums to ``totals``.
+
+    A total becomes nan if the sum underflows.
+    """
+    n, n_lanes = own.shape
+    sizes[:] = 0.0
+    for b in range(n):
+        for j in range(n_lanes):
+            sizes[j] += own[b, j]
+    for j in range(n_lanes):
+        if j >= n_active:
+            sizes[j] = 1.0
+        elif not sizes[j] > SMALLEST:
+            sizes[j], totals[j] = 1.0, np.nan
+    for j in range(n_lanes):
+        inverses[j] = 1.0 / sizes[j]
+    for b in range(n):
+        for j in range(n_lanes):
+            own[b, j] *= inverses[j]
+    logarithms(sizes, bits)
+    for j in range(n_lanes):
+        totals[j] += sizes[j]
+
+
+@kernel
+def _multiply(table, x, out):
+    """Set ``out`` to the product of two matrices; the second one has a column for each chain."""
+    n, n_lanes = x.shape
+    for a in range(n):
+        for j in range(n_lanes):
+            out[a, j] = 0.0
+        for b in range(0, n - 3, 4):
+            t, u, v, w = table[a, b], table[a, b + 1], table[a, b + 2], table[a, b + 3]
+            for j in range(n_lanes):
+                out[a, j] += t * x[b, j] + u * x[b + 1, j] + v * x[b + 2, j] + w * x[b + 3, j]
+        for b in range(n - n % 4, n):
+            t = table[a, b]
+            for j in range(n_lanes):
+                out[a, j] += t * x[b, j]
+
+
+@kernel
+def _add_inner_products(x, y, out):
+    """Add ``x @ y.T`` to ``out``."""
+    n, n_lanes = x.shape
+    for a in range(n):
+        for b in range(0, n - 3, 4):
+            t, u, v, w = 0.0, 0.0, 0.0, 0.0
+            for j in range(n_lanes):
+                t += x[a, j] * y[b, j]
+                u += x[a, j] * y[b + 1, j]
+                v += x[a, j] * y[b + 2, j]
+                w += x[a, j] * y[b + 3, j]
+            out[a, b] += t
+            out[a, b + 1] += u
+            out[a, b + 2] += v
+            out[a, b + 3] += w
+        for b in range(n - n % 4, n):
+            t = 0.0
+            for j in range(n_lanes):
+                t += x[a, j] * y[b, j]
+            out[a, b] += t
+
+
+@kernel
+def _pass_backwards(
+    starts, lengths, kind, nodes, labels, base, tables, values, messages, rows, totals
+):  # fmt: skip
+    """Compute the messages from the end to the start of a group of chains, and their log Z.
+
+    ``values[t]`` receives the normalised sums over the labels after position t, ``messages[t]``
+    their product with the table of the edge to the position before. The chains are sorted by
+    decreasing length.
+    """
+    tops, sizes, inverses, n_active = rows[0], rows[1], rows[2], 0
+    bits = np.empty(sizes.size, np.int32)
+    n, n_lanes = values.shape[1:]
+    totals[:] = 0.0
+    _gather(starts, lengths, nodes, labels, base, values)
+    for t in range(lengths[0] - 1, -1, -1):
+        own = values[t]
+        while n_active < lengths.size and lengths[n_active] > t:
+            n_active += 1
+        _exponentiate(own, tops, totals)
+        if t + 1 < lengths[0]:
+            for b in range(n):
+                for j in range(n_lanes):
+                    own[b, j] *= messages[t + 1, b, j]
+        _normalise(n_active, own, sizes, inverses, bits, totals)
+        if t > 0:
+            _multiply(tables[kind[starts[0] + t]], own, messages[t])
+            for b in range(n):
+                for j in range(n_active, n_lanes):
+                    messages[t, b, j] = 1.0
+
+
+@kernel
+def _pass_forwards(
+    starts, lengths, kind, transposed, strengths, values, messages, product, beliefs, counts
+):  # fmt: skip
+    """Compute marginals times the weights of the chains from the results of the pass backwards.
+
+    ``beliefs`` receives those of nodes. Those of edges, divided by their table, are added to
+    ``counts``.
+    """
+    n_active, (n, n_lanes) = lengths.size, product.shape
+    for t in range(lengths[0]):
+        own, ratio = values[t], messages[t]
+        while lengths[n_active - 1] <= t:
+            n_active -= 1
+        if t == 0:
+            for b in range(n):
+                for j in range(n_lanes):
+                    own[b, j] *= strengths[j]
+        else:
+            c, above = kind[starts[0] + t], values[t - 1]
+            for a in range(n):
+                for j in range(n_lanes):
+                    x = ratio[a, j]
+                    ratio[a, j] = above[a, j] / x if x > 0.0 else 0.0
+                for j in range(n_active, n_lanes):
+                    ratio[a, j] = 0.0
+            _multiply(transposed[c], ratio, product)
+            _add_inner_products(ratio, own, counts[c])
+            for b in range(n):
+                for j in range(n_lanes):
+                    own[b, j] *= product[b, j]
+    _scatter(starts, lengths, values, beliefs)
+
+
+@kernel
+def chain_sums(
+    order, ptr, kind, nodes, labels, base, tables, transposed, weights, log_z, beliefs, counts,
+    values, messages,
+):  # fmt: skip
+    """Compute log Z and marginals of many chains at a time.
+
+    The arguments and results are those of ``tree_sums`` in ``label_trees.py``.
+    ``order`` has the chains in groups that are sorted by decreasing length. All groups but the last
+    one have ``values.shape[2]`` chains. The k-th edges of all chains of a group have the same
+    table. ``values`` and ``messages``, with one row per node of the longest chain, are scratch.
+    """
+    n, n_lanes = values.shape[1:]
+    rows, product = np.empty((5, n_lanes)), np.empty((n, n_lanes))
+    for first in range(0, order.size, n_lanes):
+        group = order[first : first + n_lanes]
+        starts, lengths = ptr[group], ptr[group + 1] - ptr[group]
+        totals, strengths = rows[3], rows[4]
+        _pass_backwards(
+            starts, lengths, kind, nodes, labels, base, tables, values, messages, rows, totals
+        )
+        strengths[:] = 0.0
+        for j in range(group.size):
+            if not np.isnan(totals[j]):
+                log_z[group[j]], strengths[j] = totals[j], weights[group[j]]
+        _pass_forwards(
+            starts, lengths, kind, transposed, strengths, values, messages, product, beliefs, counts
+        )

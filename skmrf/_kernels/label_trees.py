@@ -13,6 +13,7 @@ from ._jit import kernel
 from .exponential import exponential
 
 LOWEST = -708.0  # exp of smaller numbers is zero
+SMALLEST = 1e-280  # smaller sums are computed in the log domain
 
 
 @kernel
@@ -44,14 +45,17 @@ def tree_sums(
 ):  # fmt: skip
     """Compute log Z and marginals in the ratio domain.
 
-    ``tables`` holds exponentials. ``log_z`` receives log Z without the maxima of the tables, or nan
-    if a sum underflows. ``beliefs`` receives the marginals of nodes times the weight of their
-    example. The weighted sums of marginals of edges, divided by ``tables``, are added to
-    ``counts``. ``messages`` is scratch of the size of the largest example.
+    Only examples whose ``log_z`` is nan are computed. ``tables`` holds exponentials. ``log_z``
+    receives log Z without the maxima of the tables, or nan if a sum underflows. ``beliefs``
+    receives the marginals of nodes times the weight of their example. The weighted sums of
+    marginals of edges, divided by ``tables``, are added to ``counts``. ``messages`` is scratch of
+    the size of the largest example.
     """
     n = nodes.shape[1]
     ratio, own, product = np.empty(n), np.empty(n), np.empty(n)
     for e in range(first, last):
+        if not np.isnan(log_z[e]):
+            continue
         start, end = ptr[e], ptr[e + 1]
         total = 0.0
         for i in range(start, end):
@@ -62,7 +66,7 @@ def tree_sums(
             size = 0.0
             for b in range(n):
                 size += beliefs[i, b]
-            if not size > 1e-280:
+            if not size > SMALLEST:
                 scale = np.nan
                 break
             scale *= size
