@@ -192,43 +192,44 @@ def add_products(first, last, ptr, columns, values, residuals, out):
 
 
 @kernel
-def add_observed_scores(first, last, ptr, columns, values, pair_ptr, pair_labels, weights, out):
-    """Add the scores of observed pairs of a feature and a label.
+def add_observed_scores(
+    first, last, ptr, starts, values, pair_ptr, pairs, labels, pair_values, weights, out
+):  # fmt: skip
+    """Add the scores of observed pairs of a feature and a label to the rows ``first .. last``.
 
-    Feature j has the weights ``pair_ptr[j] .. pair_ptr[j + 1]``, one for each of its labels.
+    The entries ``ptr[i] .. ptr[i + 1]`` are those of features with a weight for each label, which
+    ``starts`` points to. The entries ``pair_ptr[i] .. pair_ptr[i + 1]`` are single pairs of the
+    other features: weight, label and value.
     """
     row = np.empty(out.shape[1])
     for i in range(first, last):
         row[:] = out[i]
         for k in range(ptr[i], ptr[i + 1]):
-            j, x = columns[k], values[k]
-            start, end = pair_ptr[j], pair_ptr[j + 1]
-            if end - start == row.size:
-                for b in range(row.size):
-                    row[b] += x * weights[start + b]
-                continue
-            for q in range(start, end):
-                row[pair_labels[q]] += x * weights[q]
+            start, x = starts[k], values[k]
+            for b in range(row.size):
+                row[b] += x * weights[start + b]
+        for k in range(pair_ptr[i], pair_ptr[i + 1]):
+            row[labels[k]] += pair_values[k] * weights[pairs[k]]
         out[i] = row
 
 
 @kernel
 def add_observed_products(
-    first, last, ptr, columns, values, pair_ptr, pair_labels, residuals, out
+    first, last, ptr, starts, values, pair_ptr, pairs, labels, pair_values, residuals, out
 ):  # fmt: skip
-    """Add the gradient by the weights of observed pairs of a feature and a label."""
+    """Add the gradient by the weights of observed pairs of a feature and a label.
+
+    The entries are those of :func:`add_observed_scores`.
+    """
     row = np.empty(residuals.shape[1])
     for i in range(first, last):
         row[:] = residuals[i]
         for k in range(ptr[i], ptr[i + 1]):
-            j, x = columns[k], values[k]
-            start, end = pair_ptr[j], pair_ptr[j + 1]
-            if end - start == row.size:
-                for b in range(row.size):
-                    out[start + b] += x * row[b]
-                continue
-            for q in range(start, end):
-                out[q] += x * row[pair_labels[q]]
+            start, x = starts[k], values[k]
+            for b in range(row.size):
+                out[start + b] += x * row[b]
+        for k in range(pair_ptr[i], pair_ptr[i + 1]):
+            out[pairs[k]] += pair_values[k] * row[labels[k]]
 
 
 @kernel

@@ -199,16 +199,27 @@ class CRFEnergy(LabelGraphEnergy):
         if not issparse(X):
             scores += X @ coef
         else:
-            matrix = X.indptr, X.indices, X.data
-            add = kernels.add_scores
+            matrix, add = (X.indptr, X.indices, X.data), kernels.add_scores
             if self.pairs is not None:
-                matrix, add = (*matrix, *self.pairs), kernels.add_observed_scores
+                matrix, add = self._occurrences(graphs), kernels.add_observed_scores
             blocks = [(*rows, *matrix, coef, scores) for rows in _chunks(graphs.n_nodes)]
             list(run_blocks(add, blocks, None))
         if "start" in self.theta:
             scores[graphs.node_ptr[:-1]] += self.theta["start"]
             scores[graphs.node_ptr[1:] - 1] += self.theta["end"]
         return scores
+
+    def _occurrences(self, graphs):
+        """Return the entries of the features as arrays for the kernels of observed pairs.
+
+        They are computed once for the examples of a fit.
+        """
+        X = graphs.features
+        features, pairs, found = graphs.cache.get("occurrences", (None, None, None))
+        if features is not X or pairs is not self.pairs:
+            found = _find_occurrences(X, *self.pairs, self.n_labels)
+            graphs.cache["occurrences"] = X, self.pairs, found
+        return found
 
     def potentials(self, graphs):
         """Return the log-potentials of nodes and edges.
@@ -375,7 +386,7 @@ class CRFEnergy(LabelGraphEnergy):
         out, matrix = np.zeros_like(self.theta["coef"]), (X.indptr, X.indices, X.data)
         add = kernels.add_products
         if self.pairs is not None:
-            matrix, add = (*matrix, *self.pairs), kernels.add_observed_products
+            matrix, add = self._occurrences(graphs), kernels.add_observed_products
         nodes = np.ascontiguousarray(nodes)
         for rows in _chunks(graphs.n_nodes):
             add(*rows, *matrix, nodes, out)
@@ -473,6 +484,24 @@ class CRFEnergy(LabelGraphEnergy):
             k: np.broadcast_to(-1 if k == "intercept" else 0, v.shape)
             for k, v in self.theta.items()
         }
+
+
+def _find_occurrences(X, pair_ptr, pair_labels, n_labels):
+    """Return features with all labels, and pairs of the other features, for each entry of X.
+
+    Returns pointers to rows, first weights and values of the features with all labels; pointers to
+    rows, weights, labels and values of the pairs of a feature and a label.
+    """
+    columns, indptr = X.indices, X.indptr.astype(np.int64)
+    counts = (pair_ptr[columns + 1] - pair_ptr[columns]).astype(np.int64)
+    is_full = counts == n_labels
+    ptr = np.concatenate([[0], np.cumsum(is_full)])[indptr]
+    counts[is_full] = 0
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    pairs = np.repeat(pair_ptr[columns] - ends[:-1], counts) + np.arange(ends[-1])
+    pairs = pairs.astype(pair_ptr.dtype)
+    full = pair_ptr[columns[is_full]], X.data[is_full]
+    return ptr, *full, ends[indptr], pairs, pair_labels[pairs], np.repeat(X.data, counts)
 
 
 def _chunks(n_nodes):

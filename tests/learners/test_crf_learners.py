@@ -119,6 +119,44 @@ def test_inference_equals_enumeration(graph, seed):
             check_example(energy, graphs, example, found)
 
 
+@pytest.mark.parametrize("graph", CHAINS)
+def test_groups_of_chains_equal_single_chains(graph, seed, monkeypatch):
+    """150 chains of unequal lengths, with evidence, zeros and sums that underflow."""
+    rng, found, single = np.random.default_rng(seed), [], []
+    energy = random_energy(graph, 3, rng, 2.0, 0.1)
+    graphs = random_graphs(graph, 3, rng, n_examples=150, most_nodes=9)
+    potentials, weights = energy.potentials(graphs), rng.random(150)
+    nodes = potentials.nodes.copy()
+    far = rng.random(len(nodes)) < 0.05
+    nodes[far] += 700.0 * rng.normal(size=nodes[far].shape)
+    potentials = potentials._replace(nodes=nodes)
+    kernel = label_trees.label_trees.tree_sums
+
+    def count_single(*arguments):
+        single.append(np.isnan(arguments[11]).sum())
+        kernel(*arguments)
+
+    monkeypatch.setattr(label_trees.label_trees, "tree_sums", count_single)
+    for share in (label_trees.MIN_SHARE, np.inf):
+        graphs.cache.clear()
+        monkeypatch.setattr(label_trees, "MIN_SHARE", share)
+        found.append(label_trees.sums(graphs, potentials, weights))
+    assert single[0] < single[1] == 150
+    for name in ("log_z", "nodes", "tables"):
+        assert_allclose(*(getattr(sums, name) for sums in found), rtol=1e-9, atol=1e-12)
+
+
+def test_groups_of_chains_equal_enumeration(seed):
+    """Chains that are computed 16 at a time; 40 of them are compared with enumeration."""
+    rng = np.random.default_rng(seed)
+    energy = random_energy("chain", 3, rng, 1.0, 0.1)
+    graphs = random_graphs("chain", 3, rng, n_examples=40)
+    potentials = energy.potentials(graphs)
+    found = [f(graphs, potentials) for f in (label_graphs.sums, label_graphs.maxima)]
+    for example in range(40):
+        check_example(energy, graphs, example, (*found, label_graphs.best(graphs, potentials, 4)))
+
+
 def test_wrong_marginals_are_found(seed):
     """Negative control of the comparison with enumeration."""
     rng = np.random.default_rng(seed)
