@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
-from .._kernels import label_graphs as kernels
+from .._kernels import label_trees as kernels
 from .._utils.codes import MISSING
 from .._utils.label_graphs import take_ranges
 from .._utils.parallel import run_blocks
@@ -199,27 +199,15 @@ class CRFEnergy(LabelGraphEnergy):
         if not issparse(X):
             scores += X @ coef
         else:
-            matrix, add = (X.indptr, X.indices, X.data), kernels.add_scores
-            if self.pairs is not None:
-                matrix, add = self._occurrences(graphs), kernels.add_observed_scores
-            blocks = [(*rows, *matrix, coef, scores) for rows in _chunks(graphs.n_nodes)]
-            list(run_blocks(add, blocks, None))
+            matrix = graphs.occurrences(self.pairs, self.n_labels)
+            blocks = [
+                (*rows, *matrix, coef.reshape(-1), scores) for rows in _chunks(graphs.n_nodes)
+            ]
+            list(run_blocks(kernels.add_observed_scores, blocks, None))
         if "start" in self.theta:
             scores[graphs.node_ptr[:-1]] += self.theta["start"]
             scores[graphs.node_ptr[1:] - 1] += self.theta["end"]
         return scores
-
-    def _occurrences(self, graphs):
-        """Return the entries of the features as arrays for the kernels of observed pairs.
-
-        They are computed once for the examples of a fit.
-        """
-        X = graphs.features
-        features, pairs, found = graphs.cache.get("occurrences", (None, None, None))
-        if features is not X or pairs is not self.pairs:
-            found = _find_occurrences(X, *self.pairs, self.n_labels)
-            graphs.cache["occurrences"] = X, self.pairs, found
-        return found
 
     def potentials(self, graphs):
         """Return the log-potentials of nodes and edges.
@@ -383,13 +371,10 @@ class CRFEnergy(LabelGraphEnergy):
         X = graphs.features
         if not issparse(X):
             return X.T @ nodes
-        out, matrix = np.zeros_like(self.theta["coef"]), (X.indptr, X.indices, X.data)
-        add = kernels.add_products
-        if self.pairs is not None:
-            matrix, add = self._occurrences(graphs), kernels.add_observed_products
-        nodes = np.ascontiguousarray(nodes)
+        out, nodes = np.zeros_like(self.theta["coef"]), np.ascontiguousarray(nodes)
+        matrix = graphs.occurrences(self.pairs, self.n_labels)
         for rows in _chunks(graphs.n_nodes):
-            add(*rows, *matrix, nodes, out)
+            kernels.add_observed_products(*rows, *matrix, nodes, out.reshape(-1))
         return out
 
     def conditional_scores(self, graphs):
@@ -484,24 +469,6 @@ class CRFEnergy(LabelGraphEnergy):
             k: np.broadcast_to(-1 if k == "intercept" else 0, v.shape)
             for k, v in self.theta.items()
         }
-
-
-def _find_occurrences(X, pair_ptr, pair_labels, n_labels):
-    """Return features with all labels, and pairs of the other features, for each entry of X.
-
-    Returns pointers to rows, first weights and values of the features with all labels; pointers to
-    rows, weights, labels and values of the pairs of a feature and a label.
-    """
-    columns, indptr = X.indices, X.indptr.astype(np.int64)
-    counts = (pair_ptr[columns + 1] - pair_ptr[columns]).astype(np.int64)
-    is_full = counts == n_labels
-    ptr = np.concatenate([[0], np.cumsum(is_full)])[indptr]
-    counts[is_full] = 0
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    pairs = np.repeat(pair_ptr[columns] - ends[:-1], counts) + np.arange(ends[-1])
-    pairs = pairs.astype(pair_ptr.dtype)
-    full = pair_ptr[columns[is_full]], X.data[is_full]
-    return ptr, *full, ends[indptr], pairs, pair_labels[pairs], np.repeat(X.data, counts)
 
 
 def _chunks(n_nodes):

@@ -18,7 +18,7 @@ from skmrf.energies.crf import CRFEnergy, without_labels
 from skmrf.exact import label_trees
 from skmrf.learners import SSVM, Perceptron
 from skmrf.learners.crf import CRFLikelihood, CRFPropagation, CRFPseudoLikelihood
-from skmrf.learners.frank_wolfe import BlockFrankWolfe
+from skmrf.learners.frank_wolfe import BlockFrankWolfe, ChainFrankWolfe
 from skmrf.likelihood import label_graphs
 from skmrf.training import loop
 from skmrf.training import state as loop_state
@@ -468,3 +468,28 @@ def test_nodes_without_edges_are_independent(seed):
     sums = label_graphs.sums(graphs, energy.potentials(graphs))
     assert_allclose(sums.log_z, np.add.reduceat(logsumexp(scores, axis=1), [0, 2]))
     assert_allclose(sums.nodes, np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
+
+
+@pytest.mark.parametrize("kind", ["sparse", "pairs"])
+def test_compiled_frank_wolfe_steps_of_chains(kind, seed):
+    """Two compiled passes over weighted chains equal those in Python."""
+    rng, found = np.random.default_rng(seed), []
+    graphs = random_graphs("chain", 3, rng, n_examples=6, missing=0.0)
+    X = rng.normal(size=(graphs.n_nodes, 5)) * (rng.random((graphs.n_nodes, 5)) < 0.5)
+    graphs = LabelGraphs.chains(sparse.csr_matrix(X), graphs.sizes, graphs.labels)
+    energy = CRFEnergy.zeros(5, 3, graph="chain")
+    if kind == "pairs":  # the first feature has weights for all labels, the others for one or two
+        pairs = np.array([0, 3, 4, 6, 7, 8]), np.array([0, 1, 2, 1, 0, 2, 2, 1])
+        energy = CRFEnergy(energy.theta | {"coef": np.zeros(8)}, pairs)
+    losses, batch = SSVM().loss(graphs.labels, 3, 3), Batch(graphs, None, rng.normal(size=6))
+    orders = [rng.permutation(6) for _ in range(2)]
+    for Solver in (BlockFrankWolfe, ChainFrankWolfe):
+        solver = Solver(losses, energy, batch, 0.1, 1e-6, rng)
+        theta, lag = ({k: np.zeros_like(v) for k, v in energy.theta.items()} for _ in range(2))
+        moments, values = solver._zero_moments(), np.zeros(6)
+        for n_steps, order in zip((0, 6), orders, strict=True):
+            moments = solver._move_all(order, n_steps, theta, lag, moments, values)
+        found.append([*theta.values(), *lag.values(), values])
+    for one, two in zip(*found, strict=True):
+        assert np.abs(one).max() > 0
+        assert_allclose(one, two, atol=1e-9)
