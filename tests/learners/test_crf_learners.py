@@ -236,6 +236,43 @@ def test_propagation_is_close_to_exact_on_narrow_grids(seed):
     assert np.abs(single - exact.nodes).max() > 0.1
 
 
+def propagate_in_parallel(potentials, graphs, n_iter=500):
+    """Return marginals of nodes by belief propagation that updates all messages at once."""
+    nodes, edges = np.exp(potentials.nodes), graphs.edges.tolist()
+    messages = {(e, side): np.full(3, 1 / 3) for e in range(len(edges)) for side in range(2)}
+    for _ in range(n_iter + 1):
+        beliefs = nodes.copy()
+        for (e, side), message in messages.items():
+            beliefs[edges[e][side]] *= message
+        new = {}
+        for e, side in messages:
+            table = np.exp(potentials.tables[graphs.edge_types[e]])
+            cavity = beliefs[edges[e][1 - side]] / messages[e, 1 - side]
+            new[e, side] = (table if side == 0 else table.T) @ cavity
+            new[e, side] /= new[e, side].sum()
+        messages = {k: np.sqrt(messages[k] * new[k]) for k in new}  # damped
+        messages = {k: v / v.sum() for k, v in messages.items()}
+    return beliefs / beliefs.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("kind", ["Potts", "directional"])
+def test_propagation_has_the_fixed_point_of_a_second_implementation(kind, seed):
+    """The error of strong couplings is that of belief propagation, not that of the kernels."""
+    rng = np.random.default_rng(seed)
+    images = [rng.normal(size=(4, 6, N_FEATURES)) for _ in range(2)]
+    graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
+    energy = random_energy("grid", 3, rng)
+    same = 1.1 * np.eye(3)
+    tables = np.stack([same if kind == "Potts" else 1.5 * np.roll(np.eye(3), 1, axis=1), same])
+    energy = energy.with_theta(energy.theta | {"transition": tables})
+    potentials = energy.potentials(graphs)
+    found = propagation.sums(graphs, potentials, tol=1e-10, max_iter=1000)
+    assert found.converged.all()
+    assert_allclose(found.nodes, propagate_in_parallel(potentials, graphs), atol=1e-6)
+    exact = label_graphs.sums(graphs, potentials, method="exact")
+    assert np.abs(found.nodes - exact.nodes).max() > 1e-5
+
+
 # Gradients ------------------------------------------------------------------------------
 
 
