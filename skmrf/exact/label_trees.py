@@ -135,9 +135,7 @@ def sums(graphs, potentials, weights=None):
 
 def _add_chains(graphs, chunk, arrays, ratios, weights, log_z, nodes, counts):
     """Compute the sums of the chains of a chunk that are in a group of similar lengths."""
-    order, longest, n_lanes = graphs.cached(
-        ("groups", chunk), lambda: _group_chains(graphs.sizes[slice(*chunk)])
-    )
+    order, longest, n_lanes = _group_chains(graphs.sizes[slice(*chunk)])
     values, messages = (np.empty((longest, nodes.shape[1], n_lanes)) for _ in range(2))
     transposed = np.ascontiguousarray(ratios.transpose(0, 2, 1))
     chain_sums(

@@ -138,7 +138,6 @@ def test_groups_of_chains_equal_single_chains(graph, seed, monkeypatch):
 
     monkeypatch.setattr(label_trees.label_trees, "tree_sums", count_single)
     for share in (label_trees.MIN_SHARE, np.inf):
-        graphs.cache.clear()
         monkeypatch.setattr(label_trees, "MIN_SHARE", share)
         found.append(label_trees.sums(graphs, potentials, weights))
     assert single[0] < single[1] == 150
