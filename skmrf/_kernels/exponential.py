@@ -26,6 +26,8 @@ L3, L4, L5 = 0.009618129107618665, 0.0013333558200794592, 0.00015403530424776529
 L6, L7 = 1.5252672924850737e-05, 1.3215451633221434e-06
 L8, L9 = 1.0205905413765595e-07, 7.070977866508139e-09
 LONG_MANTISSA = np.int64(52)
+# The last bits of n + LONG_SHIFT_OUT are the integer n. AVX2 has no conversion to int64.
+LONG_SHIFT_OUT = 1.5 * 2.0**52
 # log(1 + f) = f - f^2 / 2 + f^3 (D0 + D1 f + ...) for 1 + f in sqrt(1/2) .. sqrt(2), fitted.
 D0, D1, D2 = np.float32(3.3333910770e-1), np.float32(-2.5001337016e-1), np.float32(1.9963062290e-1)
 D3, D4, D5 = np.float32(-1.6577586007e-1), np.float32(1.4914787022e-1), np.float32(-1.4267476323e-1)
@@ -65,7 +67,8 @@ def _scaled64(f, n):
     p = L5 + f * (L6 + f * (L7 + f * (L8 + f * L9)))
     p = L0 + f * (L1 + f * (L2 + f * (L3 + f * (L4 + f * p))))
     bits = np.float64(1.0 + f * p).view(np.int64)
-    return np.int64(bits + (np.int64(n) << LONG_MANTISSA)).view(np.float64)
+    exponent = np.float64(n + LONG_SHIFT_OUT).view(np.int64) << LONG_MANTISSA
+    return np.int64(bits + exponent).view(np.float64)
 
 
 @overload(scaled_power_of_two, jit_options=EXACT)

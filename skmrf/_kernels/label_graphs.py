@@ -1,11 +1,19 @@
-"""Labels of graphs: scores from sparse features and their gradients, loopy belief propagation."""
+"""Labels of graphs: loopy belief propagation, sums of many chains, Frank-Wolfe steps of chains."""
 
 import numpy as np
 
 from ._jit import kernel
-from .exponential import exponential
+from .exponential import exponential, logarithms
+from .label_trees import (
+    LOWEST,
+    SMALLEST,
+    add_observed_products,
+    add_observed_scores,
+    clear_observed,
+    tree_maxima,
+)
 
-LOWEST = -708.0  # exp of smaller numbers is zero
+N_STREAMS = 8  # chains that are copied at a time
 
 
 @kernel
@@ -164,67 +172,322 @@ def maximise_locally(start, end, ptr, neighbours, kinds, sides, nodes, tables, s
 
 
 @kernel
-def add_scores(first, last, ptr, columns, values, weights, out):
-    """Add ``X @ weights`` to the rows ``first .. last`` of ``out``, for a CSR matrix X."""
-    n = weights.shape[1]
-    row = np.empty(n)
-    for i in range(first, last):
-        row[:] = out[i]
-        for k in range(ptr[i], ptr[i + 1]):
-            j, x = columns[k], values[k]
-            for b in range(n):
-                row[b] += x * weights[j, b]
-        out[i] = row
+def _gather(starts, lengths, nodes, labels, base, values):
+    """Copy the log-potentials of chains to ``values``; those after the end of a chain are 0.
 
-
-@kernel
-def add_products(first, last, ptr, columns, values, residuals, out):
-    """Add ``X.T @ residuals`` of the rows ``first .. last`` of a CSR matrix X to ``out``."""
-    n = out.shape[1]
-    row = np.empty(n)
-    for i in range(first, last):
-        row[:] = residuals[i]
-        for k in range(ptr[i], ptr[i + 1]):
-            j, x = columns[k], values[k]
-            for b in range(n):
-                out[j, b] += x * row[b]
-
-
-@kernel
-def add_observed_scores(first, last, ptr, columns, values, pair_ptr, pair_labels, weights, out):
-    """Add the scores of observed pairs of a feature and a label.
-
-    Feature j has the weights ``pair_ptr[j] .. pair_ptr[j + 1]``, one for each of its labels.
+    Few chains are read at a time, because the processor fetches few streams ahead.
     """
-    row = np.empty(out.shape[1])
-    for i in range(first, last):
-        row[:] = out[i]
-        for k in range(ptr[i], ptr[i + 1]):
-            j, x = columns[k], values[k]
-            start, end = pair_ptr[j], pair_ptr[j + 1]
-            if end - start == row.size:
-                for b in range(row.size):
-                    row[b] += x * weights[start + b]
-                continue
-            for q in range(start, end):
-                row[pair_labels[q]] += x * weights[q]
-        out[i] = row
+    n, n_lanes = values.shape[1:]
+    for first in range(0, n_lanes, N_STREAMS):
+        for t in range(lengths[0]):
+            for j in range(first, min(first + N_STREAMS, n_lanes)):
+                if j >= lengths.size or t >= lengths[j]:
+                    for b in range(n):
+                        values[t, b, j] = 0.0
+                    continue
+                i = starts[j] + t
+                for b in range(n):
+                    values[t, b, j] = nodes[i, b]
+                if labels[i] >= 0:
+                    for b in range(n):
+                        if b % base != labels[i]:
+                            values[t, b, j] = -np.inf
 
 
 @kernel
-def add_observed_products(
-    first, last, ptr, columns, values, pair_ptr, pair_labels, residuals, out
+def _scatter(starts, lengths, values, beliefs):
+    """Copy the marginals of chains to ``beliefs``."""
+    for first in range(0, lengths.size, N_STREAMS):
+        for t in range(lengths[first]):
+            for j in range(first, min(first + N_STREAMS, lengths.size)):
+                if t < lengths[j]:
+                    for b in range(values.shape[1]):
+                        beliefs[starts[j] + t, b] = values[t, b, j]
+
+
+@kernel
+def _exponentiate(own, tops, totals):
+    """Replace the columns of ``own`` by exponentials minus the maxima, which totals receive."""
+    n, n_lanes = own.shape
+    for j in range(n_lanes):
+        tops[j] = own[0, j]
+    for b in range(1, n):
+        for j in range(n_lanes):
+            tops[j] = max(tops[j], own[b, j])
+    for j in range(n_lanes):
+        tops[j] = tops[j] if tops[j] > -np.inf else 0.0
+        totals[j] += tops[j]
+    for b in range(n):
+        for j in range(n_lanes):
+            x = own[b, j] - tops[j]
+            y = exponential(max(min(x, 0.0), LOWEST))
+            own[b, j] = y if x > LOWEST else 0.0
+
+
+@kernel
+def _normalise(n_active, own, sizes, inverses, bits, totals):
+    """Divide the columns of ``own`` by their sums, and add the logs of the sums to ``totals``.
+
+    A total becomes nan if the sum underflows.
+    """
+    n, n_lanes = own.shape
+    sizes[:] = 0.0
+    for b in range(n):
+        for j in range(n_lanes):
+            sizes[j] += own[b, j]
+    for j in range(n_lanes):
+        if j >= n_active:
+            sizes[j] = 1.0
+        elif not sizes[j] > SMALLEST:
+            sizes[j], totals[j] = 1.0, np.nan
+    for j in range(n_lanes):
+        inverses[j] = 1.0 / sizes[j]
+    for b in range(n):
+        for j in range(n_lanes):
+            own[b, j] *= inverses[j]
+    logarithms(sizes, bits)
+    for j in range(n_lanes):
+        totals[j] += sizes[j]
+
+
+@kernel
+def _multiply(table, x, out):
+    """Set ``out`` to the product of two matrices; the second one has a column for each chain."""
+    n, n_lanes = x.shape
+    for a in range(n):
+        for j in range(n_lanes):
+            out[a, j] = 0.0
+        for b in range(0, n - 3, 4):
+            t, u, v, w = table[a, b], table[a, b + 1], table[a, b + 2], table[a, b + 3]
+            for j in range(n_lanes):
+                out[a, j] += t * x[b, j] + u * x[b + 1, j] + v * x[b + 2, j] + w * x[b + 3, j]
+        for b in range(n - n % 4, n):
+            t = table[a, b]
+            for j in range(n_lanes):
+                out[a, j] += t * x[b, j]
+
+
+@kernel
+def _add_inner_products(x, y, out):
+    """Add ``x @ y.T`` to ``out``."""
+    n, n_lanes = x.shape
+    for a in range(n):
+        for b in range(0, n - 3, 4):
+            t, u, v, w = 0.0, 0.0, 0.0, 0.0
+            for j in range(n_lanes):
+                t += x[a, j] * y[b, j]
+                u += x[a, j] * y[b + 1, j]
+                v += x[a, j] * y[b + 2, j]
+                w += x[a, j] * y[b + 3, j]
+            out[a, b] += t
+            out[a, b + 1] += u
+            out[a, b + 2] += v
+            out[a, b + 3] += w
+        for b in range(n - n % 4, n):
+            t = 0.0
+            for j in range(n_lanes):
+                t += x[a, j] * y[b, j]
+            out[a, b] += t
+
+
+@kernel
+def _pass_backwards(
+    starts, lengths, kind, nodes, labels, base, tables, values, messages, rows, totals
 ):  # fmt: skip
-    """Add the gradient by the weights of observed pairs of a feature and a label."""
-    row = np.empty(residuals.shape[1])
+    """Compute the messages from the end to the start of a group of chains, and their log Z.
+
+    ``values[t]`` receives the normalised sums over the labels after position t, ``messages[t]``
+    their product with the table of the edge to the position before. The chains are sorted by
+    decreasing length.
+    """
+    tops, sizes, inverses, n_active = rows[0], rows[1], rows[2], 0
+    bits = np.empty(sizes.size, np.int32)
+    n, n_lanes = values.shape[1:]
+    totals[:] = 0.0
+    _gather(starts, lengths, nodes, labels, base, values)
+    for t in range(lengths[0] - 1, -1, -1):
+        own = values[t]
+        while n_active < lengths.size and lengths[n_active] > t:
+            n_active += 1
+        _exponentiate(own, tops, totals)
+        if t + 1 < lengths[0]:
+            for b in range(n):
+                for j in range(n_lanes):
+                    own[b, j] *= messages[t + 1, b, j]
+        _normalise(n_active, own, sizes, inverses, bits, totals)
+        if t > 0:
+            _multiply(tables[kind[starts[0] + t]], own, messages[t])
+            for b in range(n):
+                for j in range(n_active, n_lanes):
+                    messages[t, b, j] = 1.0
+
+
+@kernel
+def _pass_forwards(
+    starts, lengths, kind, transposed, strengths, values, messages, product, beliefs, counts
+):  # fmt: skip
+    """Compute marginals times the weights of the chains from the results of the pass backwards.
+
+    ``beliefs`` receives those of nodes. Those of edges, divided by their table, are added to
+    ``counts``.
+    """
+    n_active, (n, n_lanes) = lengths.size, product.shape
+    for t in range(lengths[0]):
+        own, ratio = values[t], messages[t]
+        while lengths[n_active - 1] <= t:
+            n_active -= 1
+        if t == 0:
+            for b in range(n):
+                for j in range(n_lanes):
+                    own[b, j] *= strengths[j]
+        else:
+            c, above = kind[starts[0] + t], values[t - 1]
+            for a in range(n):
+                for j in range(n_lanes):
+                    x = ratio[a, j]
+                    ratio[a, j] = above[a, j] / x if x > 0.0 else 0.0
+                for j in range(n_active, n_lanes):
+                    ratio[a, j] = 0.0
+            _multiply(transposed[c], ratio, product)
+            _add_inner_products(ratio, own, counts[c])
+            for b in range(n):
+                for j in range(n_lanes):
+                    own[b, j] *= product[b, j]
+    _scatter(starts, lengths, values, beliefs)
+
+
+@kernel
+def chain_sums(
+    order, ptr, kind, nodes, labels, base, tables, transposed, weights, log_z, beliefs, counts,
+    values, messages,
+):  # fmt: skip
+    """Compute log Z and marginals of many chains at a time.
+
+    The arguments and results are those of ``tree_sums`` in ``label_trees.py``.
+    ``order`` has the chains in groups that are sorted by decreasing length. All groups but the last
+    one have ``values.shape[2]`` chains. The k-th edges of all chains of a group have the same
+    table. ``values`` and ``messages``, with one row per node of the longest chain, are scratch.
+    """
+    n, n_lanes = values.shape[1:]
+    rows, product = np.empty((5, n_lanes)), np.empty((n, n_lanes))
+    for first in range(0, order.size, n_lanes):
+        group = order[first : first + n_lanes]
+        starts, lengths = ptr[group], ptr[group + 1] - ptr[group]
+        totals, strengths = rows[3], rows[4]
+        _pass_backwards(
+            starts, lengths, kind, nodes, labels, base, tables, values, messages, rows, totals
+        )
+        strengths[:] = 0.0
+        for j in range(group.size):
+            if not np.isnan(totals[j]):
+                log_z[group[j]], strengths[j] = totals[j], weights[group[j]]
+        _pass_forwards(
+            starts, lengths, kind, transposed, strengths, values, messages, product, beliefs, counts
+        )
+
+
+# Structured support vector machine of chains ------------------------------------------------
+
+
+@kernel
+def _find_change(first, last, states, known, nodes, tables, change, table_change):
+    """Set the changes to the moments of known minus found labels, minus the dual variables."""
+    table_change[:] = -tables
     for i in range(first, last):
-        row[:] = residuals[i]
-        for k in range(ptr[i], ptr[i + 1]):
-            j, x = columns[k], values[k]
-            start, end = pair_ptr[j], pair_ptr[j + 1]
-            if end - start == row.size:
-                for b in range(row.size):
-                    out[start + b] += x * row[b]
-                continue
-            for q in range(start, end):
-                out[q] += x * row[pair_labels[q]]
+        change[i] = -nodes[i]
+        change[i, known[i]] += 1.0
+        change[i, states[i]] -= 1.0
+        if i > first:
+            table_change[known[i - 1], known[i]] += 1.0
+            table_change[states[i - 1], states[i]] -= 1.0
+
+
+@kernel
+def _inner_product(first, last, x, y):
+    """Return the sum of the products of the rows ``first .. last`` of two arrays."""
+    total = 0.0
+    for i in range(first, last):
+        for b in range(x.shape[1]):
+            total += x[i, b] * y[i, b]
+    return total
+
+
+@kernel
+def _squared_norm(first, last, features, change, table_change, projected, buffer):
+    """Return the squared norm of the statistics of a change. All entries of buffer are zero."""
+    ptr, starts, _, pair_ptr, pairs, _, _ = features
+    n = change.shape[1]
+    add_observed_products(first, last, *features, change, buffer)
+    projected[first:last] = 0.0
+    add_observed_scores(first, last, *features, buffer, projected)
+    clear_observed(first, last, ptr, starts, pair_ptr, pairs, n, buffer)
+    total = _inner_product(first, last, change, projected)
+    total += _inner_product(0, n, table_change, table_change)
+    for i in (first, last - 1):
+        total += _inner_product(i, i + 1, change, change)
+    for b in range(n):
+        x = 0.0
+        for i in range(first, last):
+            x += change[i, b]
+        total += x * x
+    return total
+
+
+@kernel
+def _add_statistics(first, last, features, change, table_change, theta):
+    """Add the statistics of a change to the parameters."""
+    coef, intercept, transition, start, end = theta
+    add_observed_products(first, last, *features, change, coef)
+    for i in range(first, last):
+        intercept += change[i]
+    start += change[first]
+    end += change[last - 1]
+    transition[0] += table_change
+
+
+@kernel
+def frank_wolfe_steps(
+    examples, n_steps, alpha, weights, ptr, trees, features, known, free, loss, theta, lag, nodes,
+    tables, losses, scratch, buffer, values, best, found, states,
+):  # fmt: skip
+    """Make a block-coordinate Frank-Wolfe step for each chain of ``examples``.
+
+    ``theta`` and ``lag`` are the weights of features as a vector, the intercept, the transitions,
+    and the weights of the first and of the last label, as in ``learners/frank_wolfe.py``. The dual
+    variables ``nodes`` and ``tables`` and their ``losses`` are updated, and so are ``theta`` and
+    ``lag``. The last six arguments are scratch; ``buffer`` must be zero.
+    """
+    coef, intercept, transition, start, end = theta
+    n = loss.shape[1]
+    scores, augmented, change, projected = scratch
+    table_change = np.empty((n, n))
+    for e in examples:
+        first, last = ptr[e], ptr[e + 1]
+        scores[first:last] = intercept
+        scores[first] += start
+        scores[last - 1] += end
+        add_observed_scores(first, last, *features, coef, scores)
+        augmented[first:last] = scores[first:last] + loss[first:last]
+        tree_maxima(
+            e, e + 1, ptr, *trees, augmented, free, n, transition, values, best, found, states
+        )
+        _find_change(first, last, states, known, nodes, tables[e], change, table_change)
+        new_loss = 0.0
+        for i in range(first, last):
+            new_loss += loss[i, states[i]]
+        slope = _inner_product(first, last, change, scores)
+        slope += _inner_product(0, n, table_change, transition[0])
+        gain = new_loss - losses[e] - slope
+        norm = _squared_norm(first, last, features, change, table_change, projected, buffer)
+        curvature = max(weights[e] / alpha * norm, 1e-300)
+        size = 0.0 if gain <= 0.0 else min(gain / curvature, 1.0)
+        nodes[first:last] += size * change[first:last]
+        tables[e] += size * table_change
+        losses[e] += size * (new_loss - losses[e])
+        for factor, part in (
+            (size * weights[e] / alpha, theta), (0.5 * n_steps * (n_steps + 1), lag)
+        ):  # fmt: skip
+            change[first:last] *= factor
+            table_change *= factor
+            _add_statistics(first, last, features, change, table_change, part)
+        n_steps += 1

@@ -1,9 +1,9 @@
-"""Exact sums, maxima, draws and best labellings of trees of labels; chains are trees.
+"""Labels of trees: scores from sparse features, sums, maxima, draws and best labellings.
 
-All kernels take trees as arrays: ``ptr`` (first node of each example), ``order`` (parents before
-children), ``parent`` and ``kind`` (table of the edge to the parent). ``nodes`` has the
-log-potential of each node and label. If ``labels[i]`` is not negative, only labels that equal it
-modulo ``base`` are possible at node i. ``first`` and ``last`` limit the examples that a call
+Chains are trees. The kernels take trees as arrays: ``ptr`` (first node of each example), ``order``
+(parents before children), ``parent`` and ``kind`` (table of the edge to the parent). ``nodes`` has
+the log-potential of each node and label. If ``labels[i]`` is not negative, only labels that equal
+it modulo ``base`` are possible at node i. ``first`` and ``last`` limit the examples that a call
 computes.
 """
 
@@ -13,6 +13,58 @@ from ._jit import kernel
 from .exponential import exponential
 
 LOWEST = -708.0  # exp of smaller numbers is zero
+SMALLEST = 1e-280  # smaller sums are computed in the log domain
+
+
+@kernel
+def add_observed_scores(
+    first, last, ptr, starts, values, pair_ptr, pairs, labels, pair_values, weights, out
+):  # fmt: skip
+    """Add the scores of observed pairs of a feature and a label to the rows ``first .. last``.
+
+    The entries ``ptr[i] .. ptr[i + 1]`` are those of features with a weight for each label, which
+    ``starts`` points to. The entries ``pair_ptr[i] .. pair_ptr[i + 1]`` are single pairs of the
+    other features: weight, label and value.
+    """
+    row = np.empty(out.shape[1])
+    for i in range(first, last):
+        row[:] = out[i]
+        for k in range(ptr[i], ptr[i + 1]):
+            start, x = starts[k], values[k]
+            for b in range(row.size):
+                row[b] += x * weights[start + b]
+        for k in range(pair_ptr[i], pair_ptr[i + 1]):
+            row[labels[k]] += pair_values[k] * weights[pairs[k]]
+        out[i] = row
+
+
+@kernel
+def add_observed_products(
+    first, last, ptr, starts, values, pair_ptr, pairs, labels, pair_values, residuals, out
+):  # fmt: skip
+    """Add the gradient by the weights of observed pairs of a feature and a label.
+
+    The entries are those of :func:`add_observed_scores`.
+    """
+    row = np.empty(residuals.shape[1])
+    for i in range(first, last):
+        row[:] = residuals[i]
+        for k in range(ptr[i], ptr[i + 1]):
+            start, x = starts[k], values[k]
+            for b in range(row.size):
+                out[start + b] += x * row[b]
+        for k in range(pair_ptr[i], pair_ptr[i + 1]):
+            out[pairs[k]] += pair_values[k] * row[labels[k]]
+
+
+@kernel
+def clear_observed(first, last, ptr, starts, pair_ptr, pairs, n_labels, out):
+    """Set all weights of the features of the rows ``first .. last`` to 0."""
+    for i in range(first, last):
+        for k in range(ptr[i], ptr[i + 1]):
+            out[starts[k] : starts[k] + n_labels] = 0.0
+        for k in range(pair_ptr[i], pair_ptr[i + 1]):
+            out[pairs[k]] = 0.0
 
 
 @kernel
@@ -44,14 +96,17 @@ def tree_sums(
 ):  # fmt: skip
     """Compute log Z and the marginals of labels on trees, from ratios of potentials.
 
-    ``tables`` holds exponentials. ``log_z`` receives log Z without the maxima of the tables, or nan
-    if a sum underflows. ``beliefs`` receives the marginals of nodes times the weight of their
-    example. The weighted sums of marginals of edges, divided by ``tables``, are added to
-    ``counts``. ``messages`` is scratch of the size of the largest example.
+    Only examples whose ``log_z`` is nan are computed. ``tables`` holds exponentials. ``log_z``
+    receives log Z without the maxima of the tables, or nan if a sum underflows. ``beliefs``
+    receives the marginals of nodes times the weight of their example. The weighted sums of
+    marginals of edges, divided by ``tables``, are added to ``counts``. ``messages`` is scratch of
+    the size of the largest example.
     """
     n = nodes.shape[1]
     ratio, own, product = np.empty(n), np.empty(n), np.empty(n)
     for e in range(first, last):
+        if not np.isnan(log_z[e]):
+            continue
         start, end = ptr[e], ptr[e + 1]
         total = 0.0
         for i in range(start, end):
@@ -62,7 +117,7 @@ def tree_sums(
             size = 0.0
             for b in range(n):
                 size += beliefs[i, b]
-            if not size > 1e-280:
+            if not size > SMALLEST:
                 scale = np.nan
                 break
             scale *= size

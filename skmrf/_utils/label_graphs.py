@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from .codes import MISSING
 
@@ -96,6 +97,31 @@ class LabelGraphs:
             self.cache[key] = compute()
         return self.cache[key]
 
+    def occurrences(self, pairs, n_labels):
+        """Return the features of nodes as arrays for the kernels of observed pairs.
+
+        They are computed once for the examples of a fit.
+
+        Parameters
+        ----------
+        pairs : tuple of (ndarray, ndarray) or None
+            Pairs of a feature and a label that have a weight: the index of the first pair of each
+            feature, and the label of each pair. None means all pairs.
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        tuple of ndarray
+            Of features with a weight for each label: pointers to rows, first weights and values. Of
+            pairs of other features and labels: pointers to rows, weights, labels and values.
+        """
+        features, known, found = self.cache.get("occurrences", (None, None, None))
+        if features is not self.features or known is not pairs:
+            found = _find_occurrences(csr_matrix(self.features), pairs, n_labels)
+            self.cache["occurrences"] = self.features, pairs, found
+        return found
+
     def __getstate__(self):
         """Return the attributes without the cache, for pickle and copy."""
         return {k: v for k, v in vars(self).items() if k != "cache"} | {"cache": {}}
@@ -131,6 +157,24 @@ class LabelGraphs:
         """Rooted trees of the examples, or None if an example has a cycle."""
         find = _chain_trees if self.edges is None else _root_trees
         return self.cached("trees", lambda: find(self))
+
+
+def _find_occurrences(X, pairs, n_labels):
+    """Return the result of :meth:`LabelGraphs.occurrences` for a CSR matrix."""
+    columns, indptr = X.indices, X.indptr.astype(np.int64)
+    index = np.int32 if X.shape[1] * n_labels < 2**31 else np.int64
+    firsts, counts = columns.astype(index) * index(n_labels), np.full(len(columns), n_labels)
+    if pairs is not None:
+        firsts, counts = pairs[0][columns], pairs[0][columns + 1] - pairs[0][columns]
+    is_full = counts == n_labels
+    ptr = np.concatenate([[0], np.cumsum(is_full)])[indptr]
+    counts = np.where(is_full, 0, counts).astype(np.int64)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    single = np.repeat(firsts - ends[:-1], counts) + np.arange(ends[-1])
+    single = single.astype(firsts.dtype)
+    labels = np.zeros(0, dtype=firsts.dtype) if pairs is None else pairs[1][single]
+    full = firsts[is_full], X.data[is_full]
+    return ptr, *full, ends[indptr], single, labels, np.repeat(X.data, counts)
 
 
 @dataclass(frozen=True)

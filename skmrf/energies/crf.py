@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
-from .._kernels import label_graphs as kernels
+from .._kernels import label_trees as kernels
 from .._utils.codes import MISSING
 from .._utils.label_graphs import take_ranges
 from .._utils.parallel import run_blocks
@@ -199,12 +199,11 @@ class CRFEnergy(LabelGraphEnergy):
         if not issparse(X):
             scores += X @ coef
         else:
-            matrix = X.indptr, X.indices, X.data
-            add = kernels.add_scores
-            if self.pairs is not None:
-                matrix, add = (*matrix, *self.pairs), kernels.add_observed_scores
-            blocks = [(*rows, *matrix, coef, scores) for rows in _chunks(graphs.n_nodes)]
-            list(run_blocks(add, blocks, None))
+            matrix = graphs.occurrences(self.pairs, self.n_labels)
+            blocks = [
+                (*rows, *matrix, coef.reshape(-1), scores) for rows in _chunks(graphs.n_nodes)
+            ]
+            list(run_blocks(kernels.add_observed_scores, blocks, None))
         if "start" in self.theta:
             scores[graphs.node_ptr[:-1]] += self.theta["start"]
             scores[graphs.node_ptr[1:] - 1] += self.theta["end"]
@@ -372,13 +371,10 @@ class CRFEnergy(LabelGraphEnergy):
         X = graphs.features
         if not issparse(X):
             return X.T @ nodes
-        out, matrix = np.zeros_like(self.theta["coef"]), (X.indptr, X.indices, X.data)
-        add = kernels.add_products
-        if self.pairs is not None:
-            matrix, add = (*matrix, *self.pairs), kernels.add_observed_products
-        nodes = np.ascontiguousarray(nodes)
+        out, nodes = np.zeros_like(self.theta["coef"]), np.ascontiguousarray(nodes)
+        matrix = graphs.occurrences(self.pairs, self.n_labels)
         for rows in _chunks(graphs.n_nodes):
-            add(*rows, *matrix, nodes, out)
+            kernels.add_observed_products(*rows, *matrix, nodes, out.reshape(-1))
         return out
 
     def conditional_scores(self, graphs):

@@ -5,10 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import label_trees
+from .._kernels.label_graphs import chain_sums
 from .._utils.parallel import run_blocks
 
 MAX_RANGE = 300.0  # of finite log-potentials, in nats, in the ratio domain
 N_CHUNK = 50_000  # nodes per call of a kernel
+MAX_LANES, STEP_LANES = 64, 16  # chains that a kernel computes at a time, and their multiple
+MIN_SHARE = 0.4  # mean length of a group of chains, relative to its longest chain
 
 
 class LabelSums(NamedTuple):
@@ -111,9 +114,11 @@ def sums(graphs, potentials, weights=None):
         """Compute a chunk of examples; return the sums of the marginals of its edges."""
         counts, logs = np.zeros_like(tables), np.zeros_like(tables)
         out = log_z, nodes, counts, _scratch(graphs, nodes)
-        if not is_wide:
-            label_trees.tree_sums(*chunk, *arrays, ratios, weights, *out)
         part = slice(*chunk)
+        if graphs.edges is None and not is_wide:
+            _add_chains(graphs, chunk, arrays, ratios, weights, log_z, nodes, counts)
+        if not is_wide and np.isnan(log_z[part]).any():
+            label_trees.tree_sums(*chunk, *arrays, ratios, weights, *out)
         failed = np.isnan(log_z[part])
         log_z[part] += _shifts(graphs, arrays, top.ravel(), chunk)
         if failed.any():
@@ -126,6 +131,28 @@ def sums(graphs, potentials, weights=None):
         n = len(potentials.tables)
         counts = counts[:n] + counts[n : 2 * n].transpose(0, 2, 1)
     return LabelSums(log_z, nodes, counts, np.ones(len(graphs), dtype=bool))
+
+
+def _add_chains(graphs, chunk, arrays, ratios, weights, log_z, nodes, counts):
+    """Compute the sums of the chains of a chunk that are in a group of similar lengths."""
+    order, longest, n_lanes = _group_chains(graphs.sizes[slice(*chunk)])
+    values, messages = (np.empty((longest, nodes.shape[1], n_lanes)) for _ in range(2))
+    transposed = np.ascontiguousarray(ratios.transpose(0, 2, 1))
+    chain_sums(
+        chunk[0] + order, arrays.ptr, *arrays[3:], ratios, transposed, weights, log_z, nodes,
+        counts, values, messages,
+    )  # fmt: skip
+
+
+def _group_chains(sizes):
+    """Return chains in groups of similar lengths, their largest length, and the size of a group."""
+    n_lanes = min(MAX_LANES, -(-len(sizes) // STEP_LANES) * STEP_LANES)
+    order = np.argsort(-sizes, kind="stable")
+    firsts = np.arange(0, len(order), n_lanes)
+    n_nodes = np.add.reduceat(sizes[order], firsts)
+    is_even = n_nodes >= MIN_SHARE * n_lanes * sizes[order[firsts]]
+    order = order[np.repeat(is_even, n_lanes)[: len(order)]]
+    return order, int(sizes[order].max(initial=0)), n_lanes
 
 
 def _scratch(graphs, nodes, dtype=float):

@@ -13,7 +13,7 @@ from .._utils.phases import GraphMoments
 from ..energies.crf import LabelGraphEnergy, LabelPotentials, without_labels
 from ..likelihood import label_graphs
 from .base import Learner
-from .frank_wolfe import BlockFrankWolfe
+from .frank_wolfe import BlockFrankWolfe, ChainFrankWolfe
 
 
 class GraphLearner(Learner):
@@ -356,4 +356,6 @@ class SSVM(Perceptron):
             )
         n_states = energy.n_labels ** (1 + energy.is_second_order)
         losses = self.loss(batch.X.labels, n_states, energy.n_labels)
-        return BlockFrankWolfe(losses, energy, batch, alpha, settings.tol, rng)
+        is_chain = "start" in energy.theta and not energy.is_second_order
+        solver = ChainFrankWolfe if is_chain else BlockFrankWolfe
+        return solver(losses, energy, batch, alpha, settings.tol, rng)

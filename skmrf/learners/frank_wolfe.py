@@ -5,11 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._kernels.label_graphs import frank_wolfe_steps
+from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import GraphMoments
 from ..energies.crf import LabelPotentials, without_labels
 from ..likelihood import label_graphs
 
+N_EXAMPLES = 200  # chains per call of the kernel
+PARAMETERS = "intercept", "transition", "start", "end"
 RELATIVE_GAP = 500.0  # duality gap at convergence, as a multiple of tol times the loss at zero
 
 
@@ -29,8 +33,9 @@ class FrankWolfeState:
         Current parameters.
     lag : dict of str to ndarray
         Weighted sum of the steps, from which the averaged parameters are computed.
-    moments : list of GraphMoments
-        Known labels minus the mixture of predicted labels of each example (dual variables).
+    moments : list of GraphMoments, or GraphMoments
+        Known labels minus the mixture of predicted labels of each example (dual variables). For
+        chains, the moments of all nodes and the tables of all examples.
     losses : ndarray of shape (n_examples,)
         Loss of this mixture of each example.
     n_steps : int
@@ -43,7 +48,7 @@ class FrankWolfeState:
     converged: bool
     theta: dict
     lag: dict
-    moments: list
+    moments: Any
     losses: np.ndarray
     n_steps: int = 0
 
@@ -113,30 +118,49 @@ class BlockFrankWolfe:
 
     def __init__(self, losses, energy, batch, alpha, tol, rng):
         self.alpha, self.rng = alpha, rng
-        weights = normalized_weights(batch.log_weights, len(batch.X))
+        self.weights = normalized_weights(batch.log_weights, len(batch.X))
+        most = np.add.reduceat(losses.max(axis=1), batch.X.node_ptr[:-1])
+        self.max_gap = RELATIVE_GAP * tol * float(self.weights @ most)
+        self._prepare(losses, energy, batch)
+
+    def _prepare(self, losses, energy, batch):
         parts = np.split(losses, batch.X.node_ptr[1:-1])
         self.blocks = [
             _make_block(loss, energy, batch.X[[i]], weight)
-            for i, (loss, weight) in enumerate(zip(parts, weights, strict=True))
+            for i, (loss, weight) in enumerate(zip(parts, self.weights.tolist(), strict=True))
         ]
-        most = sum(block.weight * block.loss.max(axis=1).sum() for block in self.blocks)
-        self.max_gap = RELATIVE_GAP * tol * most
 
     def start(self, energy):
         """Return the state of the solver at zero parameters."""
         theta = {k: np.zeros_like(v) for k, v in energy.theta.items()}
         lag = {k: np.zeros_like(v) for k, v in theta.items()}
-        moments = [GraphMoments(*map(np.zeros_like, block.known)) for block in self.blocks]
         value, _ = yield energy.with_theta(theta)
-        losses = np.zeros(len(moments))
+        losses, moments = np.zeros(len(self.weights)), self._zero_moments()
         is_done = -value <= self.max_gap
         return FrankWolfeState(value, -value, is_done, is_done, theta, lag, moments, losses)
+
+    def _zero_moments(self):
+        return [GraphMoments(*map(np.zeros_like, block.known)) for block in self.blocks]
 
     def step(self, energy, state):
         """Return the model with averaged parameters, and the state, after one more pass."""
         theta, lag = ({k: v.copy() for k, v in part.items()} for part in (state.theta, state.lag))
-        moments, losses, n_steps = list(state.moments), state.losses.copy(), state.n_steps
-        for i in self.rng.permutation(len(self.blocks)).tolist():
+        order, losses = self.rng.permutation(len(self.weights)), state.losses.copy()
+        moments = self._move_all(order, state.n_steps, theta, lag, state.moments, losses)
+        n_steps = state.n_steps + len(order)
+        new = FrankWolfeState(0.0, 0.0, False, False, theta, lag, moments, losses, n_steps)
+        averaged = energy.with_theta(new.averaged)
+        value, _ = yield averaged
+        value -= 0.5 * self.alpha * _squared_norm(averaged.theta)
+        gap = max(-self._dual(theta, losses) - value, 0.0)
+        is_done = gap <= self.max_gap
+        ends = {"value": value, "duality_gap": gap, "is_done": is_done, "converged": is_done}
+        return averaged, FrankWolfeState(**(vars(new) | ends))
+
+    def _move_all(self, order, n_steps, theta, lag, moments, losses):
+        """Make a step for each example; return the new dual variables, and change the arrays."""
+        moments = list(moments)
+        for i in order.tolist():
             block = self.blocks[i]
             change, moments[i], losses[i] = self._move(block, theta, moments[i], losses[i])
             weight, n_steps = _total_weight(n_steps), n_steps + 1
@@ -144,20 +168,11 @@ class BlockFrankWolfe:
                 where = block.index if k == "coef" else slice(None)
                 theta[k][where] += v
                 lag[k][where] += weight * v
-        dual = self._dual(theta, losses)
-        new = FrankWolfeState(0.0, 0.0, False, False, theta, lag, moments, losses, n_steps)
-        averaged = energy.with_theta(new.averaged)
-        value, _ = yield averaged
-        value -= 0.5 * self.alpha * _squared_norm(averaged.theta)
-        gap = max(-dual - value, 0.0)
-        is_done = gap <= self.max_gap
-        ends = {"value": value, "duality_gap": gap, "is_done": is_done, "converged": is_done}
-        return averaged, FrankWolfeState(**(vars(new) | ends))
+        return moments
 
     def _dual(self, theta, losses):
         """Return the dual objective, a lower bound of the primal objective."""
-        weights = np.array([block.weight for block in self.blocks])
-        return float(weights @ losses) - 0.5 * self.alpha * _squared_norm(theta)
+        return float(self.weights @ losses) - 0.5 * self.alpha * _squared_norm(theta)
 
     def _move(self, block, theta, moments, loss):
         """Return the change of the parameters of a block, and its new dual variable and loss."""
@@ -173,6 +188,44 @@ class BlockFrankWolfe:
         moved = GraphMoments(*(m + size * c for m, c in zip(moments, change, strict=True)))
         step = {k: size * v for k, v in direction.items()}
         return step, moved, loss + size * (corner_loss - loss)
+
+
+class ChainFrankWolfe(BlockFrankWolfe):
+    """Block-coordinate Frank-Wolfe algorithm for chains, with compiled passes over the examples.
+
+    The parameters are those of :class:`BlockFrankWolfe`.
+    """
+
+    def _prepare(self, losses, energy, batch):
+        graphs, q = batch.X, energy.n_labels
+        trees, longest = graphs.trees, int(graphs.sizes.max())
+        self.graphs, self.losses = graphs, losses.astype(float)
+        self.features = graphs.occurrences(energy.pairs, q)
+        self.trees = trees.order, trees.parent, trees.kind
+        self.free = np.full(graphs.n_nodes, MISSING)
+        self.rows = tuple(np.empty((graphs.n_nodes, q)) for _ in range(4))
+        self.scratch = (
+            np.zeros(energy.theta["coef"].size), np.empty((graphs.n_nodes, q)),
+            np.empty((longest, q), dtype=np.int64), np.empty(len(graphs)),
+            np.empty(graphs.n_nodes, dtype=np.int64),
+        )  # fmt: skip
+
+    def _zero_moments(self):
+        n, q = self.losses.shape
+        return GraphMoments(np.zeros((n, q)), np.zeros((len(self.weights), q, q)))
+
+    def _move_all(self, order, n_steps, theta, lag, moments, losses):
+        moments = GraphMoments(*(part.copy() for part in moments))
+        arrays = tuple(
+            (part["coef"].reshape(-1), *(part[k] for k in PARAMETERS)) for part in (theta, lag)
+        )
+        for first in range(0, len(order), N_EXAMPLES):
+            frank_wolfe_steps(
+                order[first : first + N_EXAMPLES], n_steps + first, self.alpha, self.weights,
+                self.graphs.node_ptr, self.trees, self.features, self.graphs.labels, self.free,
+                self.losses, *arrays, *moments, losses, self.rows, *self.scratch,
+            )  # fmt: skip
+        return moments
 
 
 def _squared_norm(arrays):

@@ -242,7 +242,7 @@ def test_threads_do_not_change_results(monkeypatch, seed):
 
         monkeypatch.setattr(module, name, call)
 
-    record(label_trees.label_trees, "tree_sums")
+    record(label_trees, "chain_sums")
     record(propagation.kernels, "propagate")
     for n_jobs in (1, 2):
         threads.clear()

@@ -18,7 +18,7 @@ from skmrf.energies.crf import CRFEnergy, without_labels
 from skmrf.exact import label_trees
 from skmrf.learners import SSVM, Perceptron
 from skmrf.learners.crf import CRFLikelihood, CRFPropagation, CRFPseudoLikelihood
-from skmrf.learners.frank_wolfe import BlockFrankWolfe
+from skmrf.learners.frank_wolfe import BlockFrankWolfe, ChainFrankWolfe
 from skmrf.likelihood import label_graphs
 from skmrf.training import loop
 from skmrf.training import state as loop_state
@@ -119,6 +119,43 @@ def test_inference_equals_enumeration(graph, seed):
             check_example(energy, graphs, example, found)
 
 
+@pytest.mark.parametrize("graph", CHAINS)
+def test_groups_of_chains_equal_single_chains(graph, seed, monkeypatch):
+    """150 chains of unequal lengths, with evidence, zeros and sums that underflow."""
+    rng, found, single = np.random.default_rng(seed), [], []
+    energy = random_energy(graph, 3, rng, 2.0, 0.1)
+    graphs = random_graphs(graph, 3, rng, n_examples=150, most_nodes=9)
+    potentials, weights = energy.potentials(graphs), rng.random(150)
+    nodes = potentials.nodes.copy()
+    far = rng.random(len(nodes)) < 0.05
+    nodes[far] += 700.0 * rng.normal(size=nodes[far].shape)
+    potentials = potentials._replace(nodes=nodes)
+    kernel = label_trees.label_trees.tree_sums
+
+    def count_single(*arguments):
+        single.append(np.isnan(arguments[11]).sum())
+        kernel(*arguments)
+
+    monkeypatch.setattr(label_trees.label_trees, "tree_sums", count_single)
+    for share in (label_trees.MIN_SHARE, np.inf):
+        monkeypatch.setattr(label_trees, "MIN_SHARE", share)
+        found.append(label_trees.sums(graphs, potentials, weights))
+    assert single[0] < single[1] == 150
+    for name in ("log_z", "nodes", "tables"):
+        assert_allclose(*(getattr(sums, name) for sums in found), rtol=1e-9, atol=1e-12)
+
+
+def test_groups_of_chains_equal_enumeration(seed):
+    """Chains that are computed 16 at a time; 40 of them are compared with enumeration."""
+    rng = np.random.default_rng(seed)
+    energy = random_energy("chain", 3, rng, 1.0, 0.1)
+    graphs = random_graphs("chain", 3, rng, n_examples=40)
+    potentials = energy.potentials(graphs)
+    found = [f(graphs, potentials) for f in (label_graphs.sums, label_graphs.maxima)]
+    for example in range(40):
+        check_example(energy, graphs, example, (*found, label_graphs.best(graphs, potentials, 4)))
+
+
 def test_wrong_marginals_are_found(seed):
     """Negative control of the comparison with enumeration."""
     rng = np.random.default_rng(seed)
@@ -196,6 +233,43 @@ def test_propagation_is_close_to_exact_on_narrow_grids(seed):
     assert_allclose(found.nodes, exact.nodes, atol=0.02)
     single = np.exp(potentials.nodes - logsumexp(potentials.nodes, axis=1, keepdims=True))
     assert np.abs(single - exact.nodes).max() > 0.1
+
+
+def propagate_in_parallel(potentials, graphs, n_iter=500):
+    """Return marginals of nodes by belief propagation that updates all messages at once."""
+    nodes, edges = np.exp(potentials.nodes), graphs.edges.tolist()
+    messages = {(e, side): np.full(3, 1 / 3) for e in range(len(edges)) for side in range(2)}
+    for _ in range(n_iter + 1):
+        beliefs = nodes.copy()
+        for (e, side), message in messages.items():
+            beliefs[edges[e][side]] *= message
+        new = {}
+        for e, side in messages:
+            table = np.exp(potentials.tables[graphs.edge_types[e]])
+            cavity = beliefs[edges[e][1 - side]] / messages[e, 1 - side]
+            new[e, side] = (table if side == 0 else table.T) @ cavity
+            new[e, side] /= new[e, side].sum()
+        messages = {k: np.sqrt(messages[k] * new[k]) for k in new}  # damped
+        messages = {k: v / v.sum() for k, v in messages.items()}
+    return beliefs / beliefs.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("kind", ["Potts", "directional"])
+def test_propagation_has_the_fixed_point_of_a_second_implementation(kind, seed):
+    """The error of strong couplings is that of belief propagation, not that of the kernels."""
+    rng = np.random.default_rng(seed)
+    images = [rng.normal(size=(4, 6, N_FEATURES)) for _ in range(2)]
+    graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
+    energy = random_energy("grid", 3, rng)
+    same = 1.1 * np.eye(3)
+    tables = np.stack([same if kind == "Potts" else 1.5 * np.roll(np.eye(3), 1, axis=1), same])
+    energy = energy.with_theta(energy.theta | {"transition": tables})
+    potentials = energy.potentials(graphs)
+    found = propagation.sums(graphs, potentials, tol=1e-10, max_iter=1000)
+    assert found.converged.all()
+    assert_allclose(found.nodes, propagate_in_parallel(potentials, graphs), atol=1e-6)
+    exact = label_graphs.sums(graphs, potentials, method="exact")
+    assert np.abs(found.nodes - exact.nodes).max() > 1e-5
 
 
 # Gradients ------------------------------------------------------------------------------
@@ -430,3 +504,28 @@ def test_nodes_without_edges_are_independent(seed):
     sums = label_graphs.sums(graphs, energy.potentials(graphs))
     assert_allclose(sums.log_z, np.add.reduceat(logsumexp(scores, axis=1), [0, 2]))
     assert_allclose(sums.nodes, np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
+
+
+@pytest.mark.parametrize("kind", ["sparse", "pairs"])
+def test_compiled_frank_wolfe_steps_of_chains(kind, seed):
+    """Two compiled passes over weighted chains equal those in Python."""
+    rng, found = np.random.default_rng(seed), []
+    graphs = random_graphs("chain", 3, rng, n_examples=6, missing=0.0)
+    X = rng.normal(size=(graphs.n_nodes, 5)) * (rng.random((graphs.n_nodes, 5)) < 0.5)
+    graphs = LabelGraphs.chains(sparse.csr_matrix(X), graphs.sizes, graphs.labels)
+    energy = CRFEnergy.zeros(5, 3, graph="chain")
+    if kind == "pairs":  # the first feature has weights for all labels, the others for one or two
+        pairs = np.array([0, 3, 4, 6, 7, 8]), np.array([0, 1, 2, 1, 0, 2, 2, 1])
+        energy = CRFEnergy(energy.theta | {"coef": np.zeros(8)}, pairs)
+    losses, batch = SSVM().loss(graphs.labels, 3, 3), Batch(graphs, None, rng.normal(size=6))
+    orders = [rng.permutation(6) for _ in range(2)]
+    for Solver in (BlockFrankWolfe, ChainFrankWolfe):
+        solver = Solver(losses, energy, batch, 0.1, 1e-6, rng)
+        theta, lag = ({k: np.zeros_like(v) for k, v in energy.theta.items()} for _ in range(2))
+        moments, values = solver._zero_moments(), np.zeros(6)
+        for n_steps, order in zip((0, 6), orders, strict=True):
+            moments = solver._move_all(order, n_steps, theta, lag, moments, values)
+        found.append([*theta.values(), *lag.values(), values])
+    for one, two in zip(*found, strict=True):
+        assert np.abs(one).max() > 0
+        assert_allclose(one, two, atol=1e-9)
