@@ -506,5 +506,34 @@ def test_choice_of_alpha_anneals_back_from_training_rows(monkeypatch, seed):
     monkeypatch.setattr(_weight_decay, "ais", record)
     X = np.random.default_rng(seed).integers(0, 2, size=(100, 12))
     BoltzmannMachine(states=(0, 1), max_iter=5, random_state=seed).fit(X)
-    assert len(starts) == 3
+    assert len(starts) >= 3
     assert all(rows and rows <= set(map(tuple, X)) for rows in starts)
+
+
+def copied_rows(rng, n_rows):
+    """Return rows of a chain of ten columns; each column is almost a copy of the one before."""
+    flips = rng.random((n_rows, 10)) < np.array([0.5] + [0.03] * 9)
+    return np.cumsum(flips, axis=1) % 2
+
+
+@pytest.mark.parametrize("n_components", [0, 4])
+def test_boltzmann_machine_shrinks_couplings_towards_a_tree(n_components, seed):
+    rng = np.random.default_rng(seed)
+    train, test = copied_rows(rng, 120), copied_rows(rng, 2000)
+    given = {"n_components": n_components, "states": (0, 1), "max_iter": 300, "random_state": 0}
+    model = BoltzmannMachine(warm_start=True, **given).fit(train)
+    tree = fit_tree(train, np.full(10, 2)).graph
+    assert model.score(test) > tree.log_potential(test).mean() - 0.05
+    towards_zero = BoltzmannMachine(alpha=10 / 120, **given).fit(train)
+    assert towards_zero.score(test) < model.score(test) - 0.2
+    centre = model._centre["coupling"]
+    assert np.abs(centre).max() > 3
+    assert model.partial_fit(train)._centre["coupling"] is centre
+
+
+def test_boltzmann_machine_of_independent_columns(seed):
+    train, test = (np.random.default_rng(seed).integers(0, 2, (n, 8)) for n in (150, 2000))
+    model = BoltzmannMachine(states=(0, 1), max_iter=300, random_state=0).fit(train)
+    assert model._centre is None
+    assert model.alpha_ > 3 / 150
+    assert model.score(test) > -8 * np.log(2) - 0.1

@@ -101,17 +101,19 @@ def test_rates_that_diverge_are_not_chosen(monkeypatch, seed):
 @pytest.mark.parametrize(
     ("best", "compared"),
     [
-        (3.0, [3.0, 3.0, 1.0, 10.0]),
-        (1.0, [3.0, 3.0, 1.0, 10.0, 0.3]),
-        (0.3, [3.0, 3.0, 1.0, 10.0, 0.3, 0.1]),
+        (3.0, [3.0, 3.0, 3.0, 1.0, 10.0]),
+        (1.0, [3.0, 3.0, 3.0, 1.0, 0.3]),
+        (0.1, [3.0, 3.0, 3.0, 1.0, 0.3, 0.1]),
+        (30.0, [3.0, 3.0, 3.0, 1.0, 10.0, 30.0, 100.0]),
     ],
 )
-def test_weaker_strengths_follow_while_the_weakest_one_is_best(monkeypatch, best, compared):
-    """Coupled columns with hidden units: the score falls with the distance from the best one."""
-    strengths = []
+def test_strengths_are_compared_while_they_improve(monkeypatch, best, compared):
+    """The score falls with the distance from the best one. There are two rates and two centres."""
+    strengths, centres = [], []
 
-    def fit(energy, data, _, alpha, *__):
+    def fit(energy, data, _, alpha, rate, centre):
         strengths.append(round(alpha * len(data.X), 9))
+        centres.append(centre)
         return energy
 
     monkeypatch.setattr(_weight_decay, "_fit", fit)
@@ -119,6 +121,7 @@ def test_weaker_strengths_follow_while_the_weakest_one_is_best(monkeypatch, best
     model = BoltzmannMachine(n_components=2, states=(0, 1), max_iter=1, random_state=0)
     assert model.fit(bits()).alpha_ == pytest.approx(best / len(bits()))
     assert strengths == compared
+    assert [centre is not None for centre in centres] == [k == 2 for k in range(len(compared))]
 
 
 def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):
