@@ -3,9 +3,10 @@
 All estimators are fitted to the training rows with default parameters. A Boltzmann machine also
 chooses its number of hidden units (``n_components="auto"``). Log-likelihoods are the lower limits
 of their intervals, which use the upper limit of log Z. A second estimate of log Z, with 512 chains
-and paths of 10,000 temperatures, checks the interval. The references are independent columns, the Chow-Liu tree,
-and mixtures of 10 and 30 Chow-Liu trees by expectation maximisation. Their pseudo-counts and the
-number of trees are chosen on the validation rows, which no estimator sees.
+and paths of 10,000 temperatures, checks the interval. The references are independent columns, the
+Chow-Liu tree, and mixtures of 10 and 30 Chow-Liu trees by expectation maximisation. Their
+pseudo-counts and the number of trees are chosen on the validation rows, which no estimator
+sees.
 """
 
 import json

@@ -111,7 +111,7 @@ def test_strengths_are_compared_while_they_improve(monkeypatch, best, compared):
     """The score falls with the distance from the best one. There are two rates and two centres."""
     strengths, centres = [], []
 
-    def fit(energy, data, _, alpha, rate, centre):
+    def fit(energy, data, _, alpha, __, centre):
         strengths.append(round(alpha * len(data.X), 9))
         centres.append(centre)
         return energy
