@@ -105,7 +105,7 @@ def training_settings(parameters, learner, energy, data, held_out, choice):
     held_out : Batch or None
         Rows of early stopping, with states; None without early stopping.
     choice : Choice
-        Strength of the weight decay and learning rate.
+        Strength and centre of the weight decay, and learning rate.
 
     Returns
     -------
@@ -118,6 +118,7 @@ def training_settings(parameters, learner, energy, data, held_out, choice):
         energy,
         data,
         alpha=choice.alpha,
+        centre=choice.centre,
         default_optimizer="adam",  # also for the exact learner
         recency=RECENCY,
         patience=max(parameters.n_iter_no_change, min_epochs),

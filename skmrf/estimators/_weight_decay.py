@@ -11,6 +11,7 @@ from .._utils.log_weights import normalized_weights
 from ..energies import PairwiseEnergy, SemiRestrictedEnergy
 from ..learners import PCD, PTT
 from ..likelihood import ais
+from ..structure.chow_liu import fit_pairwise_forest
 from ..training import loop
 from ..training import state as loop_state
 from ..training.data_moments import effective_rows
@@ -23,9 +24,9 @@ from ..training.preconditioning import (
 from ..training.schedules import LinearRate
 from ._rows import complete_states, random_states
 
-STRENGTHS = (10.0, 3.0, 30.0)  # alpha times the number of rows; the first one is the default
-COUPLED_STRENGTHS = (3.0, 1.0, 10.0)  # the same for coupled variables and hidden units
-WEAKER_STRENGTHS = (0.3, 0.1)  # of coupled variables, compared while the last one is the best
+STRENGTHS = (30.0, 10.0, 3.0)  # alpha times the number of rows, of weights of hidden units
+COUPLED_STRENGTHS = (300.0, 100.0, *STRENGTHS, 1.0, 0.3, 0.1)  # the same with couplings
+FIRST_STRENGTH, FIRST_COUPLED_STRENGTH = 10.0, 3.0  # the latter with couplings and hidden units
 LAYER_RATES, PAIR_RATES = (0.2, 0.05), (0.05,)  # of the preconditioned gradient
 SAFE_LAYER_RATE = 0.1  # if no rates are compared
 RECENCY = 8.0  # recent iterates have large weights in the average, because iterates keep improving
@@ -35,7 +36,8 @@ PAIR_UPDATES, MIN_LAYER_UPDATES, UPDATES_PER_ROW = 1000, 1500, 2
 MAX_LAYER_UPDATES, UPDATES_TIMES_WEIGHTS = 6000, 3e8
 MAX_COUPLED_UPDATES, COUPLED_UPDATES_TIMES_WEIGHTS = 24_000, 1e9  # couplings and hidden units
 SHORT, MAX_SHORT_UPDATES = 3, 4000  # a fit that compares strengths has a third of the updates
-N_TEMPERATURES, N_CHAINS = 1000, 64
+N_TEMPERATURES, MIN_CHAINS, MAX_CHAINS = 1000, 64, 256
+MAX_SCORE_WORK = 1e8  # draws of a score in one direction with more than the least chains; 2 s
 
 
 class Choice(NamedTuple):
@@ -53,6 +55,10 @@ class Choice(NamedTuple):
         Whether Ctrl-C ended the choice.
     score : float
         Mean log-likelihood of held-out rows in nats, -inf if nothing was compared.
+    start : BipartiteEnergy, PairwiseEnergy or SemiRestrictedEnergy, optional
+        Initial model for all rows.
+    centre : dict of str to ndarray, optional
+        Parameters towards which the penalty shrinks, by default zero.
     """
 
     alpha: float
@@ -60,6 +66,8 @@ class Choice(NamedTuple):
     energy: Any
     is_interrupted: bool = False
     score: float = -np.inf
+    start: Any = None
+    centre: dict | None = None
 
 
 def is_preconditioned(learner, parameters):
@@ -158,9 +166,10 @@ def _means(X, weights):
 
 
 def choose_model(energies, data, parameters):
-    """Choose one of several models, the strength of its weight decay and its learning rate.
+    """Choose one of several models, its weight decay and its learning rate.
 
-    Models are compared by short fits in their order, until one is worse than the best one.
+    Models are compared by short fits in their order, until one is worse than the best one. The
+    comparison of strengths starts at the best strength of the model before, and its centre is kept.
 
     Parameters
     ----------
@@ -173,28 +182,27 @@ def choose_model(energies, data, parameters):
 
     Returns
     -------
-    start : PairwiseEnergy or SemiRestrictedEnergy
-        Initial model of the best candidate; the first one if nothing is compared.
-    choice : Choice
-        Its strength and rate.
+    Choice
+        Choice for the best model; for the first one if nothing is compared.
     """
     best = None
     for energy in energies:
-        choice = choose(energy, data, parameters, compare_given=True)
-        if best is None or choice.score > best[1].score:
-            best = energy, choice
+        choice = choose(energy, data, parameters, compare_given=True, before=best)
+        is_better = best is None or choice.score > best.score
+        best = choice if is_better else best
         if choice.is_interrupted:
-            return best[0], best[1]._replace(is_interrupted=True)
-        if choice.score <= -np.inf or best[0] is not energy:
+            return best._replace(is_interrupted=True)
+        if choice.score <= -np.inf or not is_better:
             break
     return best
 
 
-def choose(energy, data, parameters, known=None, *, compare_given=False):
-    """Choose the strength of the weight decay and the learning rate.
+def choose(energy, data, parameters, known=None, *, compare_given=False, before=None):
+    """Choose the strength and the centre of the weight decay, and the learning rate.
 
     With ``alpha="auto"``, short fits by PCD are compared: first two rates at the first strength,
-    then the other strengths at the best rate.
+    then, with couplings, shrinkage towards a Chow-Liu forest instead of zero. Weaker strengths
+    follow while they are better. If none is, stronger ones follow.
 
     Parameters
     ----------
@@ -204,10 +212,13 @@ def choose(energy, data, parameters, known=None, *, compare_given=False):
         Training rows.
     parameters : TrainingParameters
         Parameters of the estimator.
-    known : tuple of (float or None, float or None), optional
-        Strength and rate of the earlier fit, if training continues.
+    known : tuple of (float or None, float or None, dict or None), optional
+        Strength, rate and centre of the earlier fit, if training continues.
     compare_given : bool, default=False
         Whether the rates are also compared if ``alpha`` is a number, to get a score.
+    before : Choice, optional
+        Choice for a model with fewer hidden units. With couplings, the comparison starts at its
+        strength, and its centre is kept.
 
     Returns
     -------
@@ -216,18 +227,17 @@ def choose(energy, data, parameters, known=None, *, compare_given=False):
         with a penalty other than "l2", in ``partial_fit``, and if training continues.
     """
     n_rows, n_effective = data.X.shape[0], effective_rows(data)
-    known_alpha, known_rate = known or (None, None)
+    known_alpha, known_rate, known_centre = known or (None, None, None)
     rates = PAIR_RATES if isinstance(energy, PairwiseEnergy) else LAYER_RATES
     alpha, rate = parameters.alpha, known_rate or min(rates[0], SAFE_LAYER_RATE)
-    is_coupled = isinstance(energy, SemiRestrictedEnergy) and energy.is_coupled
-    strengths, weaker = (COUPLED_STRENGTHS, WEAKER_STRENGTHS) if is_coupled else (STRENGTHS, ())
+    strength, strengths = _candidates(energy)
     if isinstance(alpha, str):
-        alpha = strengths[0] / n_effective if known_alpha is None else known_alpha
+        alpha = strength / n_effective if known_alpha is None else known_alpha
     elif compare_given:
-        strengths, weaker = (alpha * n_effective,), ()
+        strengths = (alpha * n_effective,)
     else:
-        return Choice(alpha, rate, energy)
-    first = Choice(alpha, rate, energy)
+        return Choice(alpha, rate, energy, start=energy)
+    first = Choice(alpha, rate, energy, start=energy, centre=known_centre)
     is_given = known is not None or parameters.is_partial or parameters.penalty != "l2"
     if is_given or n_rows < MIN_ROWS:
         return first
@@ -238,42 +248,121 @@ def choose(energy, data, parameters, known=None, *, compare_given=False):
     test = complete_states(test, rng)
     if len(test.X) < MIN_TEST_ROWS:
         return first
-    given = replace(parameters, optimizer="auto")
-    return _compare(first, n_effective, (strengths, weaker), rates, train, test, given)
+    rows = train, test, n_effective
+    comparison = _Comparison(first, strengths, rows, replace(parameters, optimizer="auto"))
+    best = comparison.run(rates, before if _has_couplings(energy) else None)
+    start, centre = (energy, None) if best.centre is None else _around_forest(energy, data)
+    return best._replace(start=start, centre=centre)
 
 
-def _compare(best, n_effective, candidates, rates, train, test, parameters):
-    """Return the best candidate of short fits; Ctrl-C ends the comparison.
+def _has_couplings(energy):
+    """Return whether couplings of visible variables are parameters of the energy."""
+    return "coupling" in energy.theta
 
-    ``candidates`` are the strengths to compare, and weaker ones. A weaker strength follows if the
-    weakest one so far is the best.
+
+def _candidates(energy):
+    """Return the first strength and all strengths to compare, times the number of rows."""
+    if not _has_couplings(energy):
+        return FIRST_STRENGTH, STRENGTHS
+    is_pairwise = isinstance(energy, PairwiseEnergy)
+    return FIRST_STRENGTH if is_pairwise else FIRST_COUPLED_STRENGTH, COUPLED_STRENGTHS
+
+
+def _around_forest(energy, data):
+    """Return the initial model with the parameters of a Chow-Liu forest, and the penalty's centre.
+
+    The centre is None if the forest has no edge.
     """
-    strengths, weaker = candidates
-    start, n_train = best.energy, effective_rows(train)
-    modes = random_states(train, np.random.default_rng(0))
-    weakest = min(strengths)
-    try:
-        for strength in (*strengths, *weaker):
-            if strength in weaker and best.alpha > 1.001 * weakest / n_effective:
+    forest = fit_pairwise_forest(data, energy.states)
+    if not forest.coupling.any():
+        return energy, None
+    bias = "visible_bias" if energy.has_latent else "bias"
+    given = {"coupling": forest.coupling, bias: forest.bias}
+    given = {k: v.astype(energy.theta[k].dtype) for k, v in given.items()}
+    start = energy.with_theta(energy.theta | given)
+    hidden = {"weights": np.zeros_like(energy.theta["weights"])} if energy.has_latent else {}
+    return start, start.theta | hidden
+
+
+class _Comparison:
+    """Comparison of short fits by the log-likelihood of held-out rows.
+
+    Parameters
+    ----------
+    first : Choice
+        Initial model, first strength and rate.
+    strengths : tuple of float
+        All strengths times the number of rows, in decreasing order.
+    rows : tuple of (Batch, Batch, float)
+        Training rows, held-out rows and the number of all rows.
+    parameters : TrainingParameters
+        Parameters of the estimator.
+
+    Attributes
+    ----------
+    best : Choice
+        Best candidate so far.
+    """
+
+    def __init__(self, first, strengths, rows, parameters):
+        self.best, self.strengths, self.parameters = first, strengths, parameters
+        self.train, self.test, self.n_effective = rows
+        self.modes = random_states(self.train, np.random.default_rng(0))
+
+    def run(self, rates, before):
+        """Return the best candidate; Ctrl-C ends the comparison."""
+        start, centre, at = self.best.start, None, self._index(self.best.alpha)
+        around_forest = start, None
+        if _has_couplings(start) and len(self.strengths) > 1:
+            around_forest = _around_forest(start, self.train)
+        if before is not None:
+            at = self._index(before.alpha)
+            if before.centre is not None:
+                start, centre = around_forest
+        try:
+            for rate in rates:
+                self._improve(start, centre, at, rate)
+            if before is None and around_forest[1] is not None:
+                self._improve(*around_forest, at, self.best.rate)
+            self._search(at)
+        except KeyboardInterrupt:
+            return self.best._replace(is_interrupted=True)
+        return self.best
+
+    def _index(self, alpha):
+        """Return the index of the strength that is nearest to ``alpha``."""
+        return int(np.argmin(np.abs(np.array(self.strengths) - alpha * self.n_effective)))
+
+    def _search(self, at):
+        """Compare weaker strengths while they are better; if none is, compare stronger ones."""
+        start, centre, rate = self.best.start, self.best.centre, self.best.rate
+        for step in (1, -1):
+            k = at + step
+            while 0 <= k < len(self.strengths) and self._improve(start, centre, k, rate):
+                k += step
+            if k != at + step:
                 break
-            weakest = min(strength, weakest)
-            for rate in rates if strength == strengths[0] else (best.rate,):
-                model = _fit(start, train, parameters, strength / n_train, rate)
-                score = -np.inf
-                if model is not None:
-                    score = _score(model, test, modes, parameters.device)
-                if score > best.score:
-                    best = Choice(strength / n_effective, rate, model, score=score)
-    except KeyboardInterrupt:
-        return best._replace(is_interrupted=True)
-    return best
+
+    def _improve(self, start, centre, at, rate):
+        """Fit a candidate; return whether it is the best one so far."""
+        strength, n_train = self.strengths[at], effective_rows(self.train)
+        model = _fit(start, self.train, self.parameters, strength / n_train, rate, centre)
+        if model is None:
+            return False
+        score = _score(model, self.test, self.modes, self.parameters.device)
+        is_better = score > self.best.score
+        if is_better:
+            alpha = strength / self.n_effective
+            self.best = Choice(alpha, rate, model, score=score, start=start, centre=centre)
+        return is_better
 
 
-def _fit(energy, data, parameters, alpha, rate):
+def _fit(energy, data, parameters, alpha, rate, centre=None):
     """Return the model of a short fit, or None if its parameters do not stay finite."""
     learner = PCD()
     settings = parameters.settings(
-        learner, energy, data, alpha=alpha, default_optimizer="adam", interruptible=False
+        learner, energy, data, alpha=alpha, centre=centre, default_optimizer="adam",
+        interruptible=False,
     )  # fmt: skip
     settings = replace(settings, complete=False)
     settings = preconditioned_settings(settings, energy, data, rate, is_short=True)
@@ -289,12 +378,14 @@ def _score(energy, rows, start, device):
 
     Reverse chains that begin at ``start`` raise the limit if annealing misses the data's modes.
     """
+    n_affordable = MAX_SCORE_WORK / (N_TEMPERATURES * energy.sweep_work)
+    n_chains = int(np.clip(n_affordable, MIN_CHAINS, MAX_CHAINS))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
         log_z = ais(
             energy,
             n_temperatures=N_TEMPERATURES,
-            n_chains=N_CHAINS,
+            n_chains=n_chains,
             start=start,
             random_state=0,
             device=device,

@@ -77,14 +77,19 @@ class BoltzmannMachine(VisibleEstimator):
     penalty : {"l2", "l1", "group-l1"}, default="l2"
         Penalty on the couplings of ``states`` and on the weights of hidden units. Biases are not
         penalised. With "group-l1" each coupling and the weights of each hidden unit are a group.
+        With ``alpha="auto"``, "l2" is half the squared distance of the couplings from zero, or from
+        the couplings of a Chow-Liu forest: a tree of highest likelihood, without the edges that an
+        extended Bayesian information criterion rejects. The centre with the higher log-likelihood
+        of held-out rows is taken. Biases then have a hundredth of the penalty.
     alpha : float or "auto", default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty. Each pair of columns counts once.
-        "auto" compares 3, 10 and 30 divided by the number of rows by short fits with "pcd": the
-        best one has the highest log-likelihood of held-out rows. With hidden units beside couplings
-        it compares 1, 3 and 10, then 0.3 if 1 is the best, and 0.1 if 0.3 is the best. With fewer
-        than 50 rows, other penalties than "l2" and in :meth:`partial_fit`, "auto" is 10, or 3 with
-        hidden units beside couplings, divided by the number of (first) rows.
+        "auto" compares short fits with "pcd": the best one has the highest log-likelihood of
+        held-out rows. ``alpha`` times the number of rows is first 10, or 3 with hidden units beside
+        couplings. Weaker strengths (3, 1, 0.3, 0.1) follow while they are better. If none is, the
+        stronger ones (30, 100, 300) follow while they are better. Without couplings there are only
+        3, 10 and 30. With fewer than 50 rows, other penalties than "l2" and in :meth:`partial_fit`,
+        nothing is compared: the first strength is taken.
     batch_size : int, default=256
         Number of rows in a minibatch of a stochastic learner.
     max_iter : int, optional
@@ -328,11 +333,11 @@ class BoltzmannMachine(VisibleEstimator):
             data = weighted_rows(Batch(codes), sample_weight)
             with fit.parallel():
                 if fit.is_resumed:
-                    known = vars(self).get("alpha_"), None
+                    known = vars(self).get("alpha_"), None, vars(self).get("_centre")
                     choice = choose(fit.energy, data, parameters, known)
                 else:
-                    fit.energy, choice = self._choose(data, states, parameters)
-            fit.energy = choice.energy if choice.is_interrupted else fit.energy
+                    choice = self._choose(data, states, parameters)
+            fit.energy = choice.energy if choice.is_interrupted else choice.start
             fit.begin(data, encoder.states)
             data, held_out = hold_out(data, parameters, fit.rng)
             n_never = 0
@@ -341,7 +346,8 @@ class BoltzmannMachine(VisibleEstimator):
             settings = self._settings(parameters, learner, fit.energy, data, held_out, choice)
 
             def attributes(state):
-                fitted = fit.attributes(state) | {"alpha_": choice.alpha}
+                chosen = {"alpha_": choice.alpha, "_centre": choice.centre}
+                fitted = fit.attributes(state) | chosen
                 rows = rows_of_log_partition(data, np.random.default_rng(fit.seed))
                 return fitted | rows | {"energy_": _symmetric(fitted["energy_"])}
 
@@ -365,7 +371,7 @@ class BoltzmannMachine(VisibleEstimator):
             check_number("n_components", self.n_components, low=0, integer=True)
 
     def _choose(self, data, states, parameters):
-        """Return the initial model, and the strength of its weight decay and its learning rate."""
+        """Choose the initial model, the weight decay and the learning rate."""
         sizes = [self.n_components]
         if isinstance(self.n_components, str):
             limit = min(data.X.shape[0] // ROWS_PER_UNIT, UNITS_PER_COLUMN * data.X.shape[1])
@@ -375,8 +381,7 @@ class BoltzmannMachine(VisibleEstimator):
         energies = (self._initial_energy(m, data, states) for m in sizes)
         if len(sizes) > 1:
             return choose_model(energies, data, parameters)
-        energy = next(energies)
-        return energy, choose(energy, data, parameters)
+        return choose(next(energies), data, parameters)
 
     def _initial_energy(self, n_components, data, states):
         if n_components == 0:
@@ -394,6 +399,7 @@ class BoltzmannMachine(VisibleEstimator):
             energy,
             data,
             alpha=choice.alpha,
+            centre=choice.centre,
             score=_score(energy, held_out),
             resolution=data_moments.summarise_pairs(energy, data)[0],
         )

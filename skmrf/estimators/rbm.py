@@ -289,7 +289,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             data = weighted_rows(Batch(codes), sample_weight)
             if not fit.is_resumed:
                 fit.energy = self._initial_energy(data, parameters)
-            known = [vars(self).get(name) for name in ("alpha_", "learning_rate_")]
+            known = [vars(self).get(name) for name in ("alpha_", "learning_rate_")] + [None]
             with fit.parallel():
                 choice = choose(fit.energy, data, parameters, known if fit.is_resumed else None)
             fit.energy = choice.energy if choice.is_interrupted else fit.energy

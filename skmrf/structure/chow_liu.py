@@ -8,7 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from .._utils.codes import MISSING
-from ..energies import FactorGraph
+from ..energies import FactorGraph, PairwiseEnergy
 from ..exact import expectations
 from ..inference import row_queries
 from ..structure import chow_liu
@@ -86,6 +86,42 @@ def fit_tree(X, n_states, *, weights=None, allowed=None):
     i, j = np.array(edges, dtype=int).reshape(-1, 2).T
     graph = FactorGraph(n_states, [(v,) for v in range(X.shape[1])] + edges, tables)
     return Tree(graph, gain[i, j] / ((n_states[i] - 1) * (n_states[j] - 1)))
+
+
+def fit_pairwise_forest(data, states):
+    """Fit a Chow-Liu forest of two-state variables, as a pairwise energy.
+
+    The edges are those of a Chow-Liu tree that an extended Bayesian information criterion keeps.
+
+    Parameters
+    ----------
+    data : Batch
+        Rows of the codes 0 and 1; MISSING (-1) where an entry is missing.
+    states : pair of float
+        Values of the states with the codes 0 and 1.
+
+    Returns
+    -------
+    PairwiseEnergy
+        Couplings and biases of the forest.
+    """
+    n, weights = data.X.shape[1], None
+    if data.log_weights is not None:
+        weights = np.exp(data.log_weights)
+    tree = fit_tree(data.X, np.full(n, 2), weights=weights)
+    forest = tree.prune(_min_edge_gain(n, data))
+    coupling, bias = np.zeros((n, n)), np.zeros(n)
+    for variables, table in zip(forest.cliques, forest.log_potentials, strict=True):
+        if len(variables) == 1:
+            bias[variables] += table[1] - table[0]
+            continue
+        i, j = variables
+        coupling[i, j] = coupling[j, i] = table[0, 0] - table[0, 1] - table[1, 0] + table[1, 1]
+        bias[i] += table[1, 0] - table[0, 0]
+        bias[j] += table[0, 1] - table[0, 0]
+    low, step = states[0], states[1] - states[0]
+    coupling /= step**2
+    return PairwiseEnergy(coupling, bias / step - low * coupling.sum(axis=1), states)
 
 
 def pair_gains(X, n_states, weights):
@@ -294,8 +330,13 @@ def _min_gain(rule, layout, data):
         return np.inf
     if rule == "all":
         return -np.inf
-    n = len(layout.n_states)
-    return 0.5 * np.log(effective_rows(data)) + np.log(max(n * (n - 1) / 2, 1))
+    return _min_edge_gain(len(layout.n_states), data)
+
+
+def _min_edge_gain(n_variables, data):
+    """Return the least gain of an edge per parameter by an extended BIC, in nats."""
+    n_pairs = n_variables * (n_variables - 1) / 2
+    return 0.5 * np.log(effective_rows(data)) + np.log(max(n_pairs, 1))
 
 
 def _fit_tree(layout, allowed, data):

@@ -515,5 +515,51 @@ def test_choice_of_alpha_anneals_back_from_training_rows(monkeypatch, seed):
     monkeypatch.setattr(_weight_decay, "ais", record)
     X = np.random.default_rng(seed).integers(0, 2, size=(100, 12))
     BoltzmannMachine(states=(0, 1), max_iter=5, random_state=seed).fit(X)
-    assert len(starts) == 3
+    assert len(starts) >= 3
     assert all(rows and rows <= set(map(tuple, X)) for rows in starts)
+
+
+def copied_rows(rng, n_rows):
+    """Return rows of a chain of ten columns; each column is almost a copy of the one before."""
+    flips = rng.random((n_rows, 10)) < np.array([0.5] + [0.03] * 9)
+    return np.cumsum(flips, axis=1) % 2
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_boltzmann_machine_shrinks_couplings_towards_a_tree(seed):
+    rng = np.random.default_rng(seed)
+    train, test = copied_rows(rng, 120), copied_rows(rng, 2000)
+    given = {"states": (0, 1), "max_iter": 300, "random_state": 0}
+    model = BoltzmannMachine(warm_start=True, **given).fit(train)
+    tree = fit_tree(train, np.full(10, 2)).graph
+    assert model.score(test) > tree.log_potential(test).mean() - 0.1
+    towards_zero = BoltzmannMachine(alpha=10 / 120, **given).fit(train)
+    assert towards_zero.score(test) < model.score(test) - 0.2
+    centre = model._centre["coupling"]
+    assert np.abs(centre).max() > 3
+    assert model.partial_fit(train)._centre["coupling"] is centre
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_strong_penalty_with_hidden_units_leaves_a_tree(monkeypatch, seed):
+    """The couplings stay near those of the tree, and the weights of hidden units vanish."""
+    scores = iter([0.0, 0.0, 1.0, -1.0])  # of two rates, of the tree and of another strength
+    monkeypatch.setattr(_weight_decay, "COUPLED_STRENGTHS", (300.0, 100.0))
+    monkeypatch.setattr(_weight_decay, "FIRST_COUPLED_STRENGTH", 300.0)
+    monkeypatch.setattr(_weight_decay, "_fit", lambda energy, *_: energy)
+    monkeypatch.setattr(_weight_decay, "_score", lambda *_: next(scores))
+    X = copied_rows(np.random.default_rng(seed), 120)
+    model = BoltzmannMachine(n_components=4, states=(0, 1), max_iter=300, random_state=0).fit(X)
+    tree = model._centre["coupling"]
+    assert np.abs(tree).max() > 3
+    np.testing.assert_allclose(model.energy_.coupling, tree, atol=0.3)
+    assert np.abs(model.energy_.weights).max() < 0.2
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_boltzmann_machine_of_independent_columns(seed):
+    train, test = (np.random.default_rng(seed).integers(0, 2, (n, 8)) for n in (150, 2000))
+    model = BoltzmannMachine(states=(0, 1), max_iter=300, random_state=0).fit(train)
+    assert model._centre is None
+    assert model.alpha_ > 3 / 150
+    assert model.score(test) > -8 * np.log(2) - 0.15

@@ -103,17 +103,19 @@ def test_rates_that_diverge_are_not_chosen(monkeypatch, seed):
 @pytest.mark.parametrize(
     ("best", "compared"),
     [
-        (3.0, [3.0, 3.0, 1.0, 10.0]),
-        (1.0, [3.0, 3.0, 1.0, 10.0, 0.3]),
-        (0.3, [3.0, 3.0, 1.0, 10.0, 0.3, 0.1]),
+        (3.0, [3.0, 3.0, 3.0, 1.0, 10.0]),
+        (1.0, [3.0, 3.0, 3.0, 1.0, 0.3]),
+        (0.1, [3.0, 3.0, 3.0, 1.0, 0.3, 0.1]),
+        (30.0, [3.0, 3.0, 3.0, 1.0, 10.0, 30.0, 100.0]),
     ],
 )
-def test_weaker_strengths_follow_while_the_weakest_one_is_best(monkeypatch, best, compared):
-    """Coupled columns with hidden units: the score falls with the distance from the best one."""
-    strengths = []
+def test_strengths_are_compared_while_they_improve(monkeypatch, best, compared):
+    """The score falls with the distance from the best one. There are two rates and two centres."""
+    strengths, centres = [], []
 
-    def fit(energy, data, _, alpha, *__):
+    def fit(energy, data, _, alpha, __, centre):
         strengths.append(round(alpha * len(data.X), 9))
+        centres.append(centre)
         return energy
 
     monkeypatch.setattr(_weight_decay, "_fit", fit)
@@ -121,6 +123,29 @@ def test_weaker_strengths_follow_while_the_weakest_one_is_best(monkeypatch, best
     model = BoltzmannMachine(n_components=2, states=(0, 1), max_iter=1, random_state=0)
     assert model.fit(bits()).alpha_ == pytest.approx(best / len(bits()))
     assert strengths == compared
+    assert [centre is not None for centre in centres] == [k == 2 for k in range(len(compared))]
+
+
+def test_comparison_starts_at_the_choice_for_fewer_hidden_units(monkeypatch):
+    """A strength of 30 and shrinkage towards a forest are best, with any number of units."""
+    compared = []
+
+    def fit(energy, data, _, alpha, __, centre):
+        compared.append((energy.n_variables - 12, round(alpha * len(data.X)), centre is not None))
+        return energy
+
+    def score(*_):
+        n_hidden, strength, has_centre = compared[-1]
+        return n_hidden + has_centre - abs(np.log(strength / 30))
+
+    monkeypatch.setattr(_weight_decay, "_fit", fit)
+    monkeypatch.setattr(_weight_decay, "_score", score)
+    X = bits(400)
+    model = BoltzmannMachine(n_components="auto", states=(0, 1), max_iter=1, random_state=0).fit(X)
+    assert (model.n_components_, model.alpha_) == (32, pytest.approx(30 / 400))
+    pairs = [c[1:] for c in compared if c[0] == 0]
+    assert pairs == [(10, False), (10, True), (3, True), (30, True), (100, True)]
+    assert [c[1:] for c in compared if c[0] == 32] == [(s, True) for s in (30, 30, 10, 100)]
 
 
 def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):

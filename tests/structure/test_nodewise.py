@@ -23,13 +23,20 @@ from structure_rows import (
 )
 
 from skmrf._utils.codes import MISSING, STATE
+from skmrf._utils.rows import Batch
 from skmrf.energies.layout import Layout
 from skmrf.energies.log_linear import LogLinearForm, contrasts
 from skmrf.exact.expectations import exact_model
 from skmrf.structure import assessment as score_module
 from skmrf.structure import regression
 from skmrf.structure.assessment import score_tests
-from skmrf.structure.chow_liu import embed, fit_tree, pair_gains, possible_edges
+from skmrf.structure.chow_liu import (
+    embed,
+    fit_pairwise_forest,
+    fit_tree,
+    pair_gains,
+    possible_edges,
+)
 from skmrf.structure.nodewise import fit_nodes, likelihood_ratio
 
 
@@ -290,6 +297,23 @@ def test_probabilities_of_a_tree(seed):
         marginal = np.zeros(N_STATES[list(clique)])
         np.add.at(marginal, tuple(states[:, list(clique)].T), p)
         assert_allclose(marginal, smoothed(X, weights, clique), atol=1e-12)
+
+
+@pytest.mark.parametrize("states", [(0, 1), (-1, 1), (0.5, 2)])
+def test_pairwise_energy_of_a_forest(states, seed):
+    """It has the distribution of the tree without the edge that the criterion rejects."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (200, 4))
+    X[:, 1], X[:, 2] = X[:, 0] ^ (rng.random(200) < 0.1), X[:, 0] ^ (rng.random(200) < 0.2)
+    X[rng.random(X.shape) < 0.05] = MISSING
+    weights = rng.uniform(0.5, 2.0, 200)
+    energy = fit_pairwise_forest(Batch(X, None, np.log(weights)), states)
+    tree = fit_tree(X, np.full(4, 2), weights=weights)
+    codes = np.array(list(product((0, 1), repeat=4)))
+    found, full = (e.log_potential(codes) for e in (energy, tree.graph))
+    kept = tree.prune(np.sort(tree.gains)[0]).log_potential(codes)
+    assert_allclose(found - found[0], kept - kept[0], atol=1e-10)
+    assert np.abs((found - found[0]) - (full - full[0])).max() > 1e-3
 
 
 def test_weights_count_rows(seed):
