@@ -8,15 +8,10 @@ from .base import Energy
 from .bipartite import BipartiteEnergy
 from .conditional_bipartite import ConditionalBipartiteEnergy
 from .factor_graph import FactorGraph
+from .layer_protocols import ConditionalLayeredEnergy, LayeredEnergy
 from .neural import NeuralEnergy
 from .pairwise import PairwiseEnergy
-from .protocols import (
-    ConditionalLayeredEnergy,
-    ContinuousEnergy,
-    DiscreteEnergy,
-    GibbsEnergy,
-    LayeredEnergy,
-)
+from .protocols import ContinuousEnergy, DiscreteEnergy, GibbsEnergy
 from .semi_restricted import SemiRestrictedEnergy
 from .table_backed import TableEnergy
 

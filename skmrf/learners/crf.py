@@ -127,6 +127,7 @@ class CRFLikelihood(GraphLearner):
     """
 
     deterministic = True
+    objective_takes_missing = True
 
     def _phases(self, energy, observed):
         """Return the value of the objective, both phases, and the share of converged examples."""
@@ -325,7 +326,6 @@ class SSVM(Perceptron):
     """
 
     deterministic = True
-    objective_takes_missing = False
     needs_l2 = True
     has_margin = True
 
