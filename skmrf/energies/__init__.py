@@ -8,11 +8,11 @@ from .base import Energy
 from .bipartite import BipartiteEnergy
 from .conditional_bipartite import ConditionalBipartiteEnergy
 from .factor_graph import FactorGraph
-from .layer_protocols import ConditionalLayeredEnergy, LayeredEnergy
 from .neural import NeuralEnergy
 from .pairwise import PairwiseEnergy
 from .protocols import ContinuousEnergy, DiscreteEnergy, GibbsEnergy
 from .semi_restricted import SemiRestrictedEnergy
+from .structured_protocols import ConditionalLayeredEnergy, LayeredEnergy
 from .table_backed import TableEnergy
 
 __all__ = [

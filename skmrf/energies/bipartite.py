@@ -12,7 +12,7 @@ from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
 from .conditionals import bias_rows, bias_sums
 from .factor_graph import FactorGraph
-from .layer_protocols import LayeredEnergy
+from .structured_protocols import LayeredEnergy
 
 CHUNK = 2048  # rows per matrix product, which bounds memory
 PRODUCTS_A_UNIT = 2**25  # multiplications that are worth a thread, about a ms

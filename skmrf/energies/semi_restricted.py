@@ -12,8 +12,8 @@ from .._utils.rows import dense_rows, float_type
 from .bipartite import BipartiteEnergy
 from .conditionals import CoupledLayerConditionals
 from .factor_graph import FactorGraph
-from .layer_protocols import HiddenLayerEnergy
 from .pairwise import PairwiseEnergy, pair_statistics
+from .structured_protocols import HiddenLayerEnergy
 
 
 class SemiRestrictedEnergy(HiddenLayerEnergy):

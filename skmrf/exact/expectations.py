@@ -15,9 +15,9 @@ import numpy as np
 
 from .._utils.interrupts import remaining_time
 from ..energies import LayeredEnergy
-from ..energies.layer_protocols import HiddenLayerEnergy
 from ..energies.layout import Layout
 from ..energies.protocols import BinaryPairwiseEnergy
+from ..energies.structured_protocols import HiddenLayerEnergy
 from .elimination import DEFAULT_MAX_BYTES, expected_moments, log_partitions, memory_message
 from .enumeration import LayerSum, TwoBlockSum, VisibleSum
 from .tree_decomposition import build_tree, forecast

@@ -10,7 +10,8 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.parameters import check_number
 from .._utils.phases import GraphMoments
-from ..energies.crf import LabelGraphEnergy, LabelPotentials, without_labels
+from ..energies.crf import without_labels
+from ..energies.structured_protocols import LabelGraphEnergy, LabelPotentials
 from ..likelihood import label_graphs
 from .base import Learner
 from .frank_wolfe import BlockFrankWolfe

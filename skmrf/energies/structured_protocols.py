@@ -1,10 +1,12 @@
-"""Protocols of energies with layers of two-state units; ``protocols`` has the other protocols."""
+"""Protocols of energies with layers of two-state units, and of energies of labels of graphs."""
 
 from abc import abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 
 from .._utils.codes import STATE
+from .base import Energy
 from .conditionals import BipartiteConditionals, as_matrix
 from .protocols import DiscreteEnergy, GibbsEnergy
 
@@ -206,3 +208,165 @@ class ConditionalLayeredEnergy(GibbsEnergy):
         hidden : ndarray of shape (n_rows, n_hidden)
             Biases of the hidden units given the inputs.
         """
+
+
+class LabelPotentials(NamedTuple):
+    """Log-potentials of the nodes and edges of some examples, in nats.
+
+    Attributes
+    ----------
+    nodes : ndarray of shape (n_nodes, n_states)
+        Log-potential of each state of each node.
+    tables : ndarray of shape (n_tables, n_states, n_states)
+        Log-potentials of the pairs of states of each type of edges. The first axis is the state of
+        the first node.
+    kinds : ndarray of int of shape (n_nodes,) or None
+        Table of the edge between each node of a chain and the node before it. None if the examples
+        have their own types of edges.
+    n_labels : int
+        Number of labels. The label of a state is the remainder of its code by this number.
+    """
+
+    nodes: np.ndarray
+    tables: np.ndarray
+    kinds: np.ndarray | None
+    n_labels: int
+
+
+class LabelGraphEnergy(Energy):
+    """Energy of the labels of nodes of graphs, given features of nodes and edges.
+
+    The rows ``X`` of a batch are examples, :class:`~skmrf._utils.label_graphs.LabelGraphs`. A state
+    of a node is its label, or its label and that of the node before it. ``gradient`` receives
+    ``GraphMoments``.
+    """
+
+    @property
+    @abstractmethod
+    def n_labels(self):
+        """Number of labels."""
+
+    @property
+    def is_second_order(self):
+        """True if a state of a node is its label and the label of the node before it."""
+        return False
+
+    @abstractmethod
+    def potentials(self, graphs):
+        """Return the log-potentials of nodes and edges.
+
+        Parameters
+        ----------
+        graphs : LabelGraphs
+            Examples.
+
+        Returns
+        -------
+        LabelPotentials
+            Log-potentials in nats.
+        """
+
+    @abstractmethod
+    def states_of(self, graphs):
+        """Return the state of each node, given the labels of all nodes.
+
+        Parameters
+        ----------
+        graphs : LabelGraphs
+            Examples without missing labels.
+
+        Returns
+        -------
+        ndarray of int of shape (n_nodes,)
+            Codes of states, which are indices of the potentials.
+        """
+
+    @abstractmethod
+    def count_edges(self, graphs, states, weights):
+        """Return the weighted counts of the pairs of states of edges.
+
+        Parameters
+        ----------
+        graphs : LabelGraphs
+            Examples.
+        states : ndarray of int of shape (n_nodes,)
+            State of each node.
+        weights : ndarray of shape (n_examples,)
+            Weight of each example.
+
+        Returns
+        -------
+        ndarray of shape (n_tables, n_states, n_states)
+            Sum of the weights of the edges that have a pair of states, by type of edge.
+        """
+
+    @abstractmethod
+    def statistics(self, moments, graphs):
+        """Return the expected sufficient statistics of moments of nodes and edges.
+
+        Parameters
+        ----------
+        moments : GraphMoments
+            Weighted probabilities of states of nodes and edges, or their differences.
+        graphs : LabelGraphs
+            Examples.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Statistics, shaped like ``theta``.
+        """
+
+    @abstractmethod
+    def conditional_scores(self, graphs):
+        """Return the log-potential of each label of each node, given the labels of all other nodes.
+
+        Parameters
+        ----------
+        graphs : LabelGraphs
+            Examples without missing labels.
+
+        Returns
+        -------
+        ndarray of shape (n_nodes, n_labels)
+            Log-potentials in nats, up to a constant for each node.
+        """
+
+    @abstractmethod
+    def conditional_statistics(self, residuals, graphs):
+        """Return the gradient of a function of the conditional scores.
+
+        Parameters
+        ----------
+        residuals : ndarray of shape (n_nodes, n_labels)
+            Derivatives by the conditional scores.
+        graphs : LabelGraphs
+            Examples without missing labels.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Derivatives by the parameters, shaped like ``theta``.
+        """
+
+    def restrict(self, graphs):
+        """Return the part of the model that some examples use, and these examples.
+
+        By default, it is the whole model.
+
+        Parameters
+        ----------
+        graphs : LabelGraphs
+            Examples.
+
+        Returns
+        -------
+        energy : LabelGraphEnergy
+            Model of the features that are not zero.
+        graphs : LabelGraphs
+            Examples with these features, and with the types of their own edges.
+        index : slice or ndarray of int
+            Entries of the array ``theta["coef"]`` that this model has. All other arrays of
+            ``theta`` are complete.
+        """
+        return self, graphs, slice(None)
