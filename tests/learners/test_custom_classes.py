@@ -497,6 +497,26 @@ def test_learned_structured_energies(name, learner, seed):
     assert score(learned) > score(truth) - 0.01
 
 
+@pytest.mark.parametrize("name", ["ring", "ring of other states"])
+def test_exact_likelihood_of_incomplete_rows(name, seed):
+    """Compare the likelihood of the observed entries with enumeration and finite differences."""
+    energy, rng = STRUCTURED[name], np.random.default_rng(seed)
+    rows = Batch(rng.integers(-1, 2, size=(20, energy.n_variables)).astype(np.int16))
+    learner = Exact()
+    state = learner.init(energy, rows, rng)
+
+    def objective(theta):
+        return learner.objective(energy.with_theta(theta), rows, state)
+
+    X, p, _ = enumerate_distribution(energy)
+    agrees = ((rows.X[:, None] == X) | (rows.X[:, None] == -1)).all(axis=2)
+    value, gradient = objective(energy.theta)
+    assert value == pytest.approx(np.log(agrees @ p).mean())
+    for k, v in energy.theta.items():
+        up, down = (objective(energy.theta | {k: v + step})[0] for step in (1e-5, -1e-5))
+        assert gradient[k][0] == pytest.approx((up - down) / 2e-5, abs=1e-7)
+
+
 class LogisticRegression(GibbsEnergy):
     """Logistic regression of one output on the inputs, without latent variables."""
 
