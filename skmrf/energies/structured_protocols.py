@@ -184,7 +184,9 @@ class ConditionalLayeredEnergy(GibbsEnergy):
 
     The visible units are the targets ``Y`` of a batch and the inputs are its rows ``X``. The method
     ``at(batch)`` returns a :class:`LayeredEnergy` whose biases have one row per row of the batch.
-    The rows of ``log_potential(X)`` hold inputs, then visible states, then hidden states.
+    The phases that ``gradient`` receives are ``States``, whose hidden states may be None, or
+    ``UnitMoments``, with one row for each row of the batch. The rows of ``log_potential(X)`` hold
+    inputs, then visible states, then hidden states.
     """
 
     @property

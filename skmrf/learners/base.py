@@ -34,7 +34,8 @@ class Learner(BaseEstimator, ABC):
         conditional models take a :class:`ConditionalLearner`, those of continuous models a
         :class:`BeliefLearner`.
     deterministic : bool
-        Whether the learner has an :meth:`objective`, which a deterministic solver can maximise.
+        Whether the learner has an :meth:`objective`, which a deterministic solver can maximise. By
+        default, most estimators of models without hidden units use such a solver.
     objective_takes_missing : bool
         Whether :meth:`objective` takes rows with missing entries. If False, the estimator uses
         stochastic steps for such rows, so :meth:`step` must take them.
