@@ -10,14 +10,9 @@ from .conditional_bipartite import ConditionalBipartiteEnergy
 from .factor_graph import FactorGraph
 from .neural import NeuralEnergy
 from .pairwise import PairwiseEnergy
-from .protocols import (
-    ConditionalLayeredEnergy,
-    ContinuousEnergy,
-    DiscreteEnergy,
-    GibbsEnergy,
-    LayeredEnergy,
-)
+from .protocols import ContinuousEnergy, DiscreteEnergy, GibbsEnergy
 from .semi_restricted import SemiRestrictedEnergy
+from .structured_protocols import ConditionalLayeredEnergy, LayeredEnergy
 from .table_backed import TableEnergy
 
 __all__ = [

@@ -10,9 +10,9 @@ from .._utils.namespaces import is_numpy, namespace, sigmoid
 from .._utils.parallel import run_blocks
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
-from .conditionals import BipartiteConditionals, as_matrix, bias_rows, bias_sums
+from .conditionals import bias_rows, bias_sums
 from .factor_graph import FactorGraph
-from .protocols import LayeredEnergy
+from .structured_protocols import LayeredEnergy
 
 CHUNK = 2048  # rows per matrix product, which bounds memory
 PRODUCTS_A_UNIT = 2**25  # multiplications that are worth a thread, about a ms
@@ -107,11 +107,6 @@ class BipartiteEnergy(LayeredEnergy):
     def n_states(self):
         """Number of states of each unit (2), shape (n_visible + n_hidden,)."""
         return np.full(sum(self.weights.shape), 2)
-
-    @property
-    def visible_states(self):
-        """Number of states of each visible unit (2), shape (n_visible,)."""
-        return np.full(self.weights.shape[0], 2)
 
     @property
     def sweep_work(self):
@@ -273,10 +268,9 @@ class BipartiteEnergy(LayeredEnergy):
 
         return at
 
-    def conditionals(self):
-        """Return the weights and biases as arrays for layer-wise Gibbs sampling."""
-        biases = (as_matrix(b) for b in (self.visible_bias, self.hidden_bias))
-        return BipartiteConditionals(self.weights, *biases)
+    def from_layer_moments(self, pairs, visible, hidden):
+        """Return the expectations of products and of units in a dict like ``theta``."""
+        return {"weights": pairs, "visible_bias": visible, "hidden_bias": hidden}
 
     def moments(self, phase):
         """Return the expected sufficient statistics of a phase (data or model).
@@ -372,7 +366,7 @@ class BipartiteEnergy(LayeredEnergy):
         on = flat[: 2 * n_units].reshape(-1, 2)[:, 1]
         visible, hidden = np.split(on, [self.weights.shape[0]])
         pairs = flat[2 * n_units :].reshape(-1, 4)[:, 3].reshape(self.weights.shape)
-        return {"weights": pairs, "visible_bias": visible, "hidden_bias": hidden}
+        return self.from_layer_moments(pairs, visible, hidden)
 
     def penalty_groups(self):
         """Return the penalty groups: the weights of each hidden unit form one group.

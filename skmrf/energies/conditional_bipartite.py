@@ -6,7 +6,7 @@ from .._utils.codes import STATE
 from .._utils.phases import UnitMoments
 from .._utils.rows import Batch, float_type
 from .bipartite import BipartiteEnergy
-from .protocols import ConditionalLayeredEnergy
+from .structured_protocols import ConditionalLayeredEnergy
 
 NAMES = "weights", "visible_inputs", "hidden_inputs", "visible_bias", "hidden_bias"
 

@@ -1,8 +1,6 @@
 """Energy of labels of sequences, trees and graphs given features (conditional random field)."""
 
-from abc import abstractmethod
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
@@ -12,60 +10,9 @@ from .._utils.codes import MISSING
 from .._utils.label_graphs import take_ranges
 from .._utils.parallel import run_blocks
 from .._utils.phases import GraphMoments
-from .base import Energy
+from .structured_protocols import LabelGraphEnergy, LabelPotentials
 
 N_CHUNK = 50_000  # nodes per call of a kernel
-
-
-class LabelPotentials(NamedTuple):
-    """Log-potentials of the nodes and edges of some examples, in nats.
-
-    Attributes
-    ----------
-    nodes : ndarray of shape (n_nodes, n_states)
-        Log-potential of each state of each node.
-    tables : ndarray of shape (n_tables, n_states, n_states)
-        Log-potentials of the pairs of states of each type of edges. The first axis is the state of
-        the first node.
-    kinds : ndarray of int of shape (n_nodes,) or None
-        Table of the edge between each node of a chain and the node before it. None if the examples
-        have their own types of edges.
-    n_labels : int
-        Number of labels. The label of a state is the remainder of its code by this number.
-    """
-
-    nodes: np.ndarray
-    tables: np.ndarray
-    kinds: np.ndarray | None
-    n_labels: int
-
-
-class LabelGraphEnergy(Energy):
-    """Energy of the labels of nodes of graphs, given features of nodes and edges.
-
-    The examples are :class:`~skmrf._utils.label_graphs.LabelGraphs`. A state of a node is its
-    label, or its label and that of the node before it.
-    """
-
-    @property
-    @abstractmethod
-    def n_labels(self):
-        """Number of labels."""
-
-    @abstractmethod
-    def potentials(self, graphs):
-        """Return the log-potentials of nodes and edges.
-
-        Parameters
-        ----------
-        graphs : LabelGraphs
-            Examples.
-
-        Returns
-        -------
-        LabelPotentials
-            Log-potentials in nats.
-        """
 
 
 class CRFEnergy(LabelGraphEnergy):
@@ -148,22 +95,7 @@ class CRFEnergy(LabelGraphEnergy):
         return CRFEnergy(theta, self.pairs)
 
     def restrict(self, graphs):
-        """Return the part of the model that some examples use, and these examples.
-
-        Parameters
-        ----------
-        graphs : LabelGraphs
-            Examples.
-
-        Returns
-        -------
-        energy : CRFEnergy
-            Model of the features that are not zero.
-        graphs : LabelGraphs
-            Examples with these features, and with the types of their own edges.
-        index : slice or ndarray of int
-            Weights ``theta["coef"]`` of these features.
-        """
+        """Return the part of the model that some examples use, these examples, and an index."""
         if graphs.edges is not None:
             types, inverse = np.unique(np.append(0, graphs.edge_types), return_inverse=True)
             rows = graphs.edge_features[types] if len(graphs.edges) else graphs.edge_features[:1]
@@ -210,18 +142,7 @@ class CRFEnergy(LabelGraphEnergy):
         return scores
 
     def potentials(self, graphs):
-        """Return the log-potentials of nodes and edges.
-
-        Parameters
-        ----------
-        graphs : LabelGraphs
-            Examples.
-
-        Returns
-        -------
-        LabelPotentials
-            Log-potentials in nats. The states of second-order chains are pairs of labels.
-        """
+        """Return the log-potentials; the states of second-order chains are pairs of labels."""
         scores = self.node_scores(graphs)
         if self.is_second_order:
             return self._pair_potentials(scores, graphs)
@@ -242,18 +163,7 @@ class CRFEnergy(LabelGraphEnergy):
         return LabelPotentials(nodes.reshape(n, -1), tables.reshape(2, q * q, q * q), kinds, q)
 
     def states_of(self, graphs):
-        """Return the state of each node, given the labels of all nodes.
-
-        Parameters
-        ----------
-        graphs : LabelGraphs
-            Examples without missing labels.
-
-        Returns
-        -------
-        ndarray of int of shape (n_nodes,)
-            Labels, or codes of pairs of labels of second-order chains.
-        """
+        """Return the labels, or the codes of pairs of labels of second-order chains."""
         if not self.is_second_order:
             return graphs.labels
         before = np.roll(graphs.labels, 1)
@@ -305,22 +215,7 @@ class CRFEnergy(LabelGraphEnergy):
         return ends, kinds
 
     def count_edges(self, graphs, states, weights):
-        """Return the weighted counts of the pairs of states of edges.
-
-        Parameters
-        ----------
-        graphs : LabelGraphs
-            Examples.
-        states : ndarray of int of shape (n_nodes,)
-            State of each node.
-        weights : ndarray of shape (n_examples,)
-            Weight of each example.
-
-        Returns
-        -------
-        ndarray of shape (n_tables, n_states, n_states)
-            Sum of the weights of the edges that have a pair of states, by type of edge.
-        """
+        """Return the weighted counts of the pairs of states of edges."""
         q = self.n_labels ** (1 + self.is_second_order)
         n_tables = 2 if self.is_second_order else len(graphs.edge_features)
         ends, kinds = self.edges_of(graphs)
@@ -329,20 +224,7 @@ class CRFEnergy(LabelGraphEnergy):
         return np.bincount(flat, strength, minlength=n_tables * q * q).reshape(n_tables, q, q)
 
     def statistics(self, moments, graphs):
-        """Return the expected sufficient statistics of moments of nodes and edges.
-
-        Parameters
-        ----------
-        moments : GraphMoments
-            Weighted probabilities of states of nodes and edges, or their differences.
-        graphs : LabelGraphs
-            Examples.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Statistics, shaped like ``theta``.
-        """
+        """Return the expected sufficient statistics of moments of nodes and edges."""
         nodes, out = moments.nodes, {}
         if self.is_second_order:
             out = self._triple_statistics(moments, graphs.node_ptr[:-1])
@@ -378,18 +260,7 @@ class CRFEnergy(LabelGraphEnergy):
         return out
 
     def conditional_scores(self, graphs):
-        """Return the log-potential of each label of each node, given the labels of all other nodes.
-
-        Parameters
-        ----------
-        graphs : LabelGraphs
-            Examples without missing labels.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes, n_labels)
-            Log-potentials in nats, up to a constant for each node.
-        """
+        """Return the log-potential of each label of each node, given the labels of all others."""
         scores = self.node_scores(graphs)
         for name, tables, kinds, members in self._cliques(graphs):
             labels = graphs.labels[members]
@@ -399,20 +270,7 @@ class CRFEnergy(LabelGraphEnergy):
         return scores
 
     def conditional_statistics(self, residuals, graphs):
-        """Return the gradient of a function of the conditional scores.
-
-        Parameters
-        ----------
-        residuals : ndarray of shape (n_nodes, n_labels)
-            Derivatives by the conditional scores.
-        graphs : LabelGraphs
-            Examples without missing labels.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Derivatives by the parameters, shaped like ``theta``.
-        """
+        """Return the gradient of a function of the conditional scores."""
         q = self.n_labels
         sums = {"tables": np.zeros((len(graphs.edge_features), q, q))}
         if self.is_second_order:

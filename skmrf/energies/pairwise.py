@@ -7,7 +7,7 @@ import numpy as np
 
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import is_numpy, namespace, without_diagonal
+from .._utils.namespaces import is_numpy, without_diagonal
 from .._utils.phases import States
 from .._utils.rows import float_type
 from .conditionals import BinaryConditionals
@@ -107,22 +107,9 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         energy.theta = theta
         return energy
 
-    def decode(self, X):
-        """Replace state codes by the values of the states.
-
-        Parameters
-        ----------
-        X : array-like
-            Codes 0 and 1.
-
-        Returns
-        -------
-        ndarray
-            Values of the states, with the shape of ``X``.
-        """
-        low, high = self.states
-        X = np.asarray(X) if is_numpy(X) else X
-        return namespace(X).where(X == 0, low, high)
+    def from_pair_moments(self, pairs, means):
+        """Return the expectations of products and of variables in a dict like ``theta``."""
+        return {"coupling": pairs, "bias": means}
 
     @cached_property
     def _binary(self):
@@ -180,7 +167,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         states = np.array(self.states)
         pair = np.zeros((n, n))
         pair[i, j] = flat[2 * n :].reshape(-1, 4) @ np.multiply.outer(states, states).ravel()
-        return {"coupling": pair + pair.T, "bias": flat[: 2 * n].reshape(-1, 2) @ states}
+        return self.from_pair_moments(pair + pair.T, flat[: 2 * n].reshape(-1, 2) @ states)
 
     def mean_log_potential(self, moments):
         """Return ``E[log f]`` in nats, computed from expected sufficient statistics."""

@@ -4,28 +4,31 @@ Each protocol is an abstract class. An energy implements a protocol by deriving 
 or an inference function declares the protocols that it requires, and checks them with
 ``isinstance``.
 
-==================================  ==============================================================
-protocol                            addition to :class:`~skmrf.energies.Energy`
-==================================  ==============================================================
-:class:`FactorGraphConvertible`     conversion to a factor graph of tables
-:class:`GibbsEnergy`                visible variables that Gibbs sampling can draw
-:class:`DiscreteEnergy`             finitely many joint states: moments, exact sums, conditioning
-:class:`TableEnergy`                one flat vector of tables of log-potentials
-:class:`BinaryPairwiseEnergy`       variables with two states, a coupling matrix and biases
-:class:`LayeredEnergy`              a visible and a hidden layer of two-state units
-:class:`ConditionalLayeredEnergy`   two layers of two-state units given inputs
-:class:`ContinuousEnergy`           continuous variables with a Gaussian base
-==================================  ==============================================================
+=================================  ===============================================================
+protocol                           addition to :class:`~skmrf.energies.Energy`
+=================================  ===============================================================
+:class:`FactorGraphConvertible`    conversion to a factor graph of tables
+:class:`GibbsEnergy`               visible variables that Gibbs sampling can draw
+:class:`DiscreteEnergy`            finitely many joint states: moments, exact sums, conditioning
+:class:`BinaryPairwiseEnergy`      variables with two states, a coupling matrix and biases
+:class:`ContinuousEnergy`          continuous variables with a Gaussian base
+:class:`TableEnergy`               one flat vector of tables of log-potentials
+:class:`HiddenLayerEnergy`         two-state variables and a layer of two-state hidden units
+:class:`LayeredEnergy`             a visible and a hidden layer of two-state units
+:class:`ConditionalLayeredEnergy`  two layers of two-state units given inputs
+:class:`LabelGraphEnergy`          labels of the nodes of graphs given features
+=================================  ===============================================================
 
-:class:`TableEnergy` is in ``skmrf.energies.table_backed``, the other protocols are in this module.
+The first five protocols are in this module. :class:`TableEnergy` is in
+``skmrf.energies.table_backed``. The last four are in ``skmrf.energies.structured_protocols``.
+:class:`LabelGraphEnergy` is the protocol that the learners of ``CRF`` require.
 """
 
 from abc import abstractmethod
 
 import numpy as np
 
-from .._utils.codes import STATE
-from .._utils.namespaces import is_numpy
+from .._utils.namespaces import is_numpy, namespace
 from .base import Energy
 
 
@@ -51,10 +54,14 @@ class FactorGraphConvertible(Energy):
 class GibbsEnergy(Energy):
     """Energy whose visible variables can be drawn by Gibbs sampling.
 
-    The data hold the *visible* variables. All other variables are latent. Chains and particles are
-    states of the visible variables; the latent variables are summed out.
+    The data hold the *visible* variables: the targets ``Y`` of a batch, or its rows ``X`` if it has
+    no targets. All other variables are latent. Chains and particles are states of the visible
+    variables; the latent variables are summed out.
 
-    The method ``at(batch)`` returns a :class:`DiscreteEnergy`.
+    The method ``at(batch)`` returns a :class:`DiscreteEnergy`. A conditional energy returns a
+    ``LayeredEnergy``, whose biases have one row for each row of the batch. The phases that
+    ``gradient`` of a conditional energy receives are ``States``, with one row for each row of the
+    batch.
     """
 
     @property
@@ -74,6 +81,8 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
     The states of variable i are the codes ``0 .. n_states[i] - 1``. A row of states has one column
     per variable, the visible variables first. ``log f`` is linear in ``theta`` (an exponential
     family), so the geometric path between two parameter settings is a straight line in ``theta``.
+    The sufficient statistic of a parameter is the derivative of ``log f`` by this parameter. An
+    energy with latent variables derives from ``HiddenLayerEnergy``.
 
     Attributes
     ----------
@@ -90,7 +99,9 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         Parameters
         ----------
         phase : States or CliqueMoments
-            Weighted states or expected statistics.
+            Weighted states: ``phase.visible`` of shape (n_rows, n_visible) and ``phase.weights`` of
+            shape (n_rows,), which sum to one. Or expected statistics ``phase.moments``, which are
+            returned as they are.
 
         Returns
         -------
@@ -228,7 +239,12 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
 
 class BinaryPairwiseEnergy(DiscreteEnergy):
-    """Energy of variables with two states that interact in pairs.
+    r"""Energy of variables with two states that interact in pairs.
+
+    .. math:: \log f(s) = \sum_{i<j} J_{ij} s_i s_j + \sum_i b_i s_i
+
+    with the :attr:`coupling` J and the :attr:`bias` b, which are arrays of floats. They are linear
+    functions of ``theta``, and may have more entries.
 
     Attributes
     ----------
@@ -248,146 +264,40 @@ class BinaryPairwiseEnergy(DiscreteEnergy):
     def bias(self):
         """Biases, ndarray of shape (n_variables,)."""
 
-
-class HiddenLayerEnergy(DiscreteEnergy):
-    """Energy with a layer of two-state hidden units, independent given the visible variables."""
-
-    @property
     @abstractmethod
-    def weights(self):
-        """Weights between visible and hidden units, shape (n_visible, n_hidden)."""
-
-    @property
-    @abstractmethod
-    def hidden_bias(self):
-        """Hidden biases, shape (n_hidden,), or (n_rows, n_hidden) if they differ by row."""
-
-    @abstractmethod
-    def hidden_means(self, V):
-        """Return the probability ``p(h_j = 1 | v)`` of each hidden unit for each row.
+    def from_pair_moments(self, pairs, means):
+        """Convert expectations of the variables and of their products to expected statistics.
 
         Parameters
         ----------
-        V : array-like or sparse matrix of shape (n_rows, n_visible)
-            Visible states.
+        pairs : ndarray of shape (n_variables, n_variables)
+            Expected product :math:`E[s_i s_j]` of each pair of variables. It is symmetric, with a
+            zero diagonal.
+        means : ndarray of shape (n_variables,)
+            Expected variables :math:`E[s_i]`.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_hidden)
-            Probabilities that hidden units are 1.
+        dict of str to ndarray
+            Expected sufficient statistics, shaped like ``theta``.
         """
 
-    def complete(self, V, rng):
-        """Draw hidden units given visible units and return the states of both layers.
+    def decode(self, X):
+        """Replace state codes by the values of the states.
 
         Parameters
         ----------
-        V : array-like of shape (n_rows, n_visible)
-            Visible states.
-        rng : numpy.random.Generator
-            Random number generator.
+        X : array-like
+            Codes 0 and 1.
 
         Returns
         -------
-        ndarray of shape (n_rows, n_visible + n_hidden)
-            Visible states followed by the drawn hidden states.
+        ndarray
+            Values of the states, with the shape of ``X``.
         """
-        means = self.hidden_means(V)
-        H = rng.random(means.shape) < means
-        return np.concatenate([np.asarray(V, dtype=STATE), H.astype(STATE)], axis=1)
-
-    def log_marginal(self, V):
-        """Return ``log sum_h f(v, h)`` in nats of each row of visible states."""
-        return -self.free_energy(V)
-
-    @abstractmethod
-    def free_energy(self, V):
-        """Return the free energy ``-log sum_h f(v, h)`` of each row.
-
-        Parameters
-        ----------
-        V : array-like or sparse matrix of shape (n_rows, n_visible)
-            Visible states.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Free energies in nats.
-        """
-
-    @abstractmethod
-    def raised(self, V):
-        r"""Return a function of beta: the scaled log sum over hidden states of ``f ** beta``.
-
-        The scaled log marginal is :math:`\log \bigl( m^{\beta - 1} \sum_h f(v, h)^\beta \bigr)`,
-        where m is the number of joint states of the latent variables. It is 0 at ``beta = 0`` and
-        ``log_marginal`` at ``beta = 1``.
-
-        Parameters
-        ----------
-        V : array-like or sparse matrix of shape (n_rows, n_visible)
-            Visible states.
-
-        Returns
-        -------
-        callable
-            Function from a float beta to an ndarray of shape (n_rows,), in nats.
-        """
-
-
-class LayeredEnergy(HiddenLayerEnergy):
-    """Energy of a visible and a hidden layer of two-state units; no coupling within a layer."""
-
-    @property
-    @abstractmethod
-    def visible_bias(self):
-        """Visible biases, shape (n_visible,), or (n_rows, n_visible) if they differ by row."""
-
-    @abstractmethod
-    def visible_means(self, H):
-        """Return the probability ``p(v_i = 1 | h)`` of each visible unit for each row.
-
-        Parameters
-        ----------
-        H : array-like of shape (n_rows, n_hidden)
-            Hidden states.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_visible)
-            Probabilities that visible units are 1.
-        """
-
-
-class ConditionalLayeredEnergy(GibbsEnergy):
-    """Energy of a visible and a hidden layer of two-state units given inputs.
-
-    The visible units are the targets ``Y`` of a batch and the inputs are its rows ``X``. The method
-    ``at(batch)`` returns a :class:`LayeredEnergy` whose biases have one row per row of the batch.
-    The rows of ``log_potential(X)`` hold inputs, then visible states, then hidden states.
-    """
-
-    @property
-    @abstractmethod
-    def weights(self):
-        """Weights between visible and hidden units, shape (n_visible, n_hidden)."""
-
-    @abstractmethod
-    def fields(self, X):
-        """Return the biases of both layers given each row of inputs.
-
-        Parameters
-        ----------
-        X : ndarray or sparse matrix of shape (n_rows, n_inputs)
-            Inputs.
-
-        Returns
-        -------
-        visible : ndarray of shape (n_rows, n_visible)
-            Biases of the visible units given the inputs.
-        hidden : ndarray of shape (n_rows, n_hidden)
-            Biases of the hidden units given the inputs.
-        """
+        low, high = self.states
+        X = np.asarray(X) if is_numpy(X) else X
+        return namespace(X).where(X == 0, low, high)
 
 
 class ContinuousEnergy(FactorGraphConvertible):

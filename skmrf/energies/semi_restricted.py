@@ -13,7 +13,7 @@ from .bipartite import BipartiteEnergy
 from .conditionals import CoupledLayerConditionals
 from .factor_graph import FactorGraph
 from .pairwise import PairwiseEnergy, pair_statistics
-from .protocols import HiddenLayerEnergy
+from .structured_protocols import HiddenLayerEnergy
 
 
 class SemiRestrictedEnergy(HiddenLayerEnergy):
@@ -141,11 +141,6 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
     def n_states(self):
         """Number of states of each variable (2), shape (n_visible + n_hidden,)."""
         return self._layers.n_states
-
-    @property
-    def visible_states(self):
-        """Number of states of each visible variable (2), shape (n_visible,)."""
-        return self._layers.visible_states
 
     @property
     def sweep_work(self):

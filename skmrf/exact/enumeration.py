@@ -13,6 +13,7 @@ from .._utils.interrupts import check_time
 from .._utils.log_weights import logsumexp
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.phases import States
+from ..energies import BipartiteEnergy
 
 BLOCK = 2**16  # floats in a table, so that it stays in the CPU cache
 MAX_TERMS = 2.0**37  # takes minutes
@@ -84,7 +85,7 @@ def binary_states(n_bits, first=0, last=None, xp=np):
 
 @dataclass(frozen=True)
 class LayerSum:
-    r"""Sum over the states of the smaller layer of a :class:`~skmrf.energies.BipartiteEnergy`.
+    r"""Sum over the states of the smaller layer of a :class:`~skmrf.energies.LayeredEnergy`.
 
     .. math:: \log Z = \log \sum_h \exp\Big(b^\top h + \sum_i \log(1 + e^{c_i + (W h)_i})\Big)
 
@@ -152,9 +153,8 @@ class LayerSum:
 
     def _orient_by_size(self, energy):
         """Return weights and biases in float64, ordered so that the smaller layer comes first."""
-        W, c, b = (
-            energy.theta[k].astype(float) for k in ("weights", "visible_bias", "hidden_bias")
-        )
+        arrays = energy.weights, energy.visible_bias, energy.hidden_bias
+        W, c, b = (np.asarray(a, dtype=float) for a in arrays)
         return (W.T, b, c) if self.n_hidden <= self.n_visible else (W, c, b)
 
     def log_partition(self, energy):
@@ -167,11 +167,8 @@ class LayerSum:
             return _expected_on_device(energy)
         found = self._sum(energy, moments=True)
         pairs, small, large = found.means()
-        if self.n_hidden <= self.n_visible:
-            moments = {"weights": pairs.T, "visible_bias": large, "hidden_bias": small}
-        else:
-            moments = {"weights": pairs, "visible_bias": small, "hidden_bias": large}
-        return moments, found.log_total
+        moments = (pairs.T, large, small) if self.n_hidden <= self.n_visible else found.means()
+        return energy.from_layer_moments(*moments), found.log_total
 
     def _sum(self, energy, moments):
         W, small_bias, large_bias = self._orient_by_size(energy)
@@ -195,8 +192,7 @@ class LayerSum:
 
 def _expected_on_device(energy):
     """Return the moments and log Z of two layers for arrays of JAX, with all states at once."""
-    names = "weights", "visible_bias", "hidden_bias"  # JAX sorts the names of theta
-    W, c, b = (energy.theta[k] for k in names)
+    W, c, b = energy.weights, energy.visible_bias, energy.hidden_bias
     is_hidden_small = W.shape[1] <= W.shape[0]
     if 2.0 ** min(W.shape) * max(W.shape) > MAX_DEVICE_ENTRIES:
         raise ValueError(
@@ -204,13 +200,14 @@ def _expected_on_device(energy):
             'another learner, such as "pcd", or device="cpu".'
         )
     arrays = (W.T, b, c) if is_hidden_small else (W, c, b)
-    turned = energy.with_theta(dict(zip(names, arrays, strict=True)))
+    names = "weights", "visible_bias", "hidden_bias"
+    turned = BipartiteEnergy.from_theta(dict(zip(names, arrays, strict=True)))
     states = binary_states(min(W.shape), xp=namespace(W))
     log_weights = turned.log_marginal(states)
     found = turned.moments(States(states, None, log_weights))
     pairs, small, large = (found[k] for k in names)
     moments = (pairs.T, large, small) if is_hidden_small else (pairs, small, large)
-    return dict(zip(names, moments, strict=True)), logsumexp(log_weights)
+    return energy.from_layer_moments(*moments), logsumexp(log_weights)
 
 
 def _iterate_states(n_bits):
@@ -307,7 +304,7 @@ class VisibleSum:
 
 @dataclass(frozen=True)
 class TwoBlockSum:
-    r"""Sum over all states of a ``PairwiseEnergy``, by matrix products of two halves.
+    r"""Sum over all states of a ``BinaryPairwiseEnergy``, by matrix products of two halves.
 
     .. math:: \log f(a, b) = f_A(a) + f_B(b) + a^\top J_{AB}\, b
 
@@ -378,13 +375,13 @@ class TwoBlockSum:
     def expected(self, energy):
         """Return the expected sufficient statistics (a dict like ``theta``) and log Z.
 
-        The diagonal of ``coupling`` is zero, as in the parameters.
+        The diagonal of the products of variables is zero, as in the couplings.
         """
         found = self._sum(energy, moments=True)
         first, second, cross, mean = found.means()
         pair = np.block([[first, cross], [cross.T, second]])
         np.fill_diagonal(pair, 0.0)
-        return {"coupling": pair, "bias": mean}, found.log_total
+        return energy.from_pair_moments(pair, mean), found.log_total
 
     def _sum(self, energy, moments):
         first, second = self.half_sizes

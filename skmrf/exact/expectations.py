@@ -16,7 +16,8 @@ import numpy as np
 from .._utils.interrupts import remaining_time
 from ..energies import LayeredEnergy
 from ..energies.layout import Layout
-from ..energies.protocols import BinaryPairwiseEnergy, HiddenLayerEnergy
+from ..energies.protocols import BinaryPairwiseEnergy
+from ..energies.structured_protocols import HiddenLayerEnergy
 from .elimination import DEFAULT_MAX_BYTES, expected_moments, log_partitions, memory_message
 from .enumeration import LayerSum, TwoBlockSum, VisibleSum
 from .tree_decomposition import build_tree, forecast
@@ -117,9 +118,14 @@ def _pairwise_candidates(energy, sparse):
 def _layered_candidates(energy, sparse):
     sizes = energy.weights.shape
     yield LayerSum(*sizes) if isinstance(energy, LayeredEnergy) else VisibleSum(*sizes)
-    n_nonzero = sum(np.count_nonzero(v) for v in energy.theta.values() if v.ndim == 2)
-    if sparse and n_nonzero <= MAX_WEIGHTS_PER_UNIT * energy.n_variables:
+    if sparse and _count_interactions(energy) <= MAX_WEIGHTS_PER_UNIT * energy.n_variables:
         yield EliminationSum(NonZeroTables.from_energy(energy))
+
+
+def _count_interactions(energy):
+    """Return the number of non-zero weights and couplings of a model with hidden units."""
+    arrays = energy.conditionals()._asdict()
+    return sum(np.count_nonzero(arrays.get(name, 0.0)) for name in ("weights", "coupling"))
 
 
 def max_quick_entries():
@@ -186,7 +192,7 @@ class NonZeroTables(GraphTables):
 
 @dataclass
 class PairTables:
-    """Tables of all variables and all pairs of a :class:`~skmrf.energies.PairwiseEnergy`.
+    """Tables of all variables and all pairs of a ``BinaryPairwiseEnergy``.
 
     Parameters
     ----------
@@ -216,7 +222,8 @@ class PairTables:
         states, outer = _statistics(energy)
         coupling = np.zeros((n, n))
         coupling[np.triu_indices(n, 1)] = flat[2 * n :].reshape(-1, 4) @ outer
-        return {"coupling": coupling + coupling.T, "bias": flat[: 2 * n].reshape(-1, 2) @ states}
+        means = flat[: 2 * n].reshape(-1, 2) @ states
+        return energy.from_pair_moments(coupling + coupling.T, means)
 
 
 def _statistics(energy):

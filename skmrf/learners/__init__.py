@@ -6,8 +6,7 @@ from .._utils.rows import Batch
 from .base import DataPhase, Learner
 from .bp import BP, BPCD, MeanField
 from .bpchain_cd import BPChainCD
-from .cd import CD
-from .cd_percloss import CDPercLoss
+from .cd import CD, CDPercLoss
 from .conditional import ConditionalLearner
 from .conditional_mle import LR, MLEBP, MLEMF
 from .crf import SSVM, CRFLikelihood, CRFPropagation, CRFPseudoLikelihood, Perceptron

@@ -34,10 +34,11 @@ class Learner(BaseEstimator, ABC):
         conditional models take a :class:`ConditionalLearner`, those of continuous models a
         :class:`BeliefLearner`.
     deterministic : bool
-        Whether the learner has an :meth:`objective`, which a deterministic solver can maximise.
+        Whether the learner has an :meth:`objective`, which a deterministic solver can maximise. By
+        default, most estimators of models without hidden units use such a solver.
     objective_takes_missing : bool
         Whether :meth:`objective` takes rows with missing entries. If False, the estimator uses
-        stochastic steps for such rows.
+        stochastic steps for such rows, so :meth:`step` must take them.
     pace : float
         Factor, at most 1, by which an estimator multiplies its default initial learning rate.
     family : str
@@ -53,7 +54,7 @@ class Learner(BaseEstimator, ABC):
 
     requires = (DiscreteEnergy,)
     deterministic = False
-    objective_takes_missing = True
+    objective_takes_missing = False
     pace = 1.0
     family = ""
     is_pure = False
@@ -199,9 +200,10 @@ class Learner(BaseEstimator, ABC):
 class DataPhase:
     """Positive phase of the gradient: the expectation of the statistics under the training data.
 
-    Without missing entries and latent variables, it consists of the moments of all training rows,
-    which are computed once. Latent variables are averaged out given the rows of a batch. Missing
-    entries are imputed by Gibbs chains; each row with missing entries has its own chain, which
+    For a :class:`~skmrf.energies.DiscreteEnergy` without missing entries and latent variables, it
+    consists of the moments of all training rows, which are computed once. Otherwise it consists of
+    the rows of a batch; the energy averages latent variables out given these rows. Missing entries
+    are imputed by Gibbs chains; each row with missing entries has its own chain, which
     persists between steps.
 
     Parameters
@@ -219,7 +221,7 @@ class DataPhase:
         self.moments = None
         if has_missing(batch.shown):
             self.imputer = GibbsImputer(batch, energy.visible_states, rng)
-        elif not energy.has_latent:
+        elif isinstance(energy, DiscreteEnergy) and not energy.has_latent:
             phase = States(batch.shown, None, batch.log_weights)
             self.moments = CliqueMoments(energy.moments(phase))
 

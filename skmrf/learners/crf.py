@@ -10,7 +10,8 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.parameters import check_number
 from .._utils.phases import GraphMoments
-from ..energies.crf import LabelGraphEnergy, LabelPotentials, without_labels
+from ..energies.crf import without_labels
+from ..energies.structured_protocols import LabelGraphEnergy, LabelPotentials
 from ..likelihood import label_graphs
 from .base import Learner
 from .frank_wolfe import BlockFrankWolfe, ChainFrankWolfe
@@ -127,6 +128,7 @@ class CRFLikelihood(GraphLearner):
     """
 
     deterministic = True
+    objective_takes_missing = True
 
     def _phases(self, energy, observed):
         """Return the value of the objective, both phases, and the share of converged examples."""
@@ -325,7 +327,6 @@ class SSVM(Perceptron):
     """
 
     deterministic = True
-    objective_takes_missing = False
     needs_l2 = True
     has_margin = True
 

@@ -124,6 +124,7 @@ class Exact(Learner):
     """
 
     deterministic = True
+    objective_takes_missing = True
     is_pure = True
 
     def __init__(self, max_bytes=4 * 2**30):

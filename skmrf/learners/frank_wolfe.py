@@ -9,7 +9,8 @@ from .._kernels.label_graphs import frank_wolfe_steps
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import GraphMoments
-from ..energies.crf import LabelPotentials, without_labels
+from ..energies.crf import without_labels
+from ..energies.structured_protocols import LabelPotentials
 from ..likelihood import label_graphs
 
 N_EXAMPLES = 200  # chains per call of the kernel
@@ -98,7 +99,7 @@ class BlockFrankWolfe:
     ----------
     losses : ndarray of shape (n_nodes, n_states)
         Loss of each state of each node.
-    energy : CRFEnergy
+    energy : LabelGraphEnergy
         Initial model. Training starts at zero parameters.
     batch : Batch
         Examples without missing labels.
@@ -176,7 +177,7 @@ class BlockFrankWolfe:
 
     def _move(self, block, theta, moments, loss):
         """Return the change of the parameters of a block, and its new dual variable and loss."""
-        local = theta | {"coef": theta["coef"][block.index]}
+        local = {k: v[block.index] if k == "coef" else v for k, v in theta.items()}
         corner, corner_loss = _find_corner(block, block.energy.with_theta(local))
         change = GraphMoments(*(new - old for new, old in zip(corner, moments, strict=True)))
         statistics = block.energy.statistics(change, block.graphs)

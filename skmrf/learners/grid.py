@@ -44,7 +44,6 @@ class Grid(BeliefLearner):
     """
 
     deterministic = True
-    objective_takes_missing = False
 
     def __init__(self, n_points=41):
         self.n_points = n_points

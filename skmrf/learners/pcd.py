@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.parameters import check_counts
 from ..energies import LayeredEnergy
-from ..energies.protocols import HiddenLayerEnergy
+from ..energies.structured_protocols import HiddenLayerEnergy
 from ..samplers import Product, spawn_generators, sweep
 from ..samplers.gibbs import move_from_hidden
 from .particles import ParticleLearner, Particles

@@ -187,7 +187,6 @@ class PseudoLikelihood(Learner):
 
     requires = (TableEnergy,)
     deterministic = True
-    objective_takes_missing = False
 
     def init(self, energy, batch, rng):
         """Return the learner's initial state: distinct rows, or an imputer of missing entries."""

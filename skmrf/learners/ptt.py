@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from .._utils.parameters import check_counts, check_number
 from .._utils.results import Latest
-from ..energies.protocols import HiddenLayerEnergy
+from ..energies.structured_protocols import HiddenLayerEnergy
 from ..samplers import spawn_generators, sweep
 from ..samplers.ladder import MIN_RATE, Ladder
 from .particles import ParticleLearner, Particles

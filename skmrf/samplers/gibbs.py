@@ -388,7 +388,7 @@ def move_from_hidden(energy, H, generators, n_sweeps):
 
     Parameters
     ----------
-    energy : BipartiteEnergy
+    energy : LayeredEnergy
         Model. Its biases are the same for all chains, or have one row for each chain.
     H : ndarray of shape (n_chains, n_hidden), dtype of the weights
         Hidden states at which the chains start.

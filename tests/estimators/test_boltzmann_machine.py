@@ -584,12 +584,8 @@ def test_number_of_hidden_units_is_chosen(best, n_compared, monkeypatch):
 
     def choose(energy, *_, **__):
         compared.append(energy.n_variables - 40)
-<<<<<<< HEAD
-        return _weight_decay.Choice(0.01, 0.1, energy, score=-abs(compared[-1] - best))
-=======
         score = -abs(compared[-1] - best)
         return _weight_decay.Choice(0.01, 0.1, energy, score=score, start=energy)
->>>>>>> equilibrium
 
     monkeypatch.setattr(_weight_decay, "choose", choose)
     X = np.random.default_rng(0).choice([-1, 1], size=(1300, 40))

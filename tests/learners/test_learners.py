@@ -21,7 +21,9 @@ from skmrf.learners import (
     CD,
     PCD,
     BPChainCD,
+    DataPhase,
     Exact,
+    Learner,
     MeanField,
     PseudoLikelihood,
 )
@@ -341,3 +343,39 @@ def test_pseudo_likelihood_weights_equal_repeated_rows(seed):
         )
         gradients.append(energy.gradient(positive, negative)["log_potentials"])
     np.testing.assert_allclose(*gradients, atol=1e-12)
+
+
+class EnumeratedLikelihood(Learner):
+    """Likelihood by enumeration of all states. The objective takes complete rows only."""
+
+    deterministic = True
+
+    def init(self, energy, batch, rng):
+        return DataPhase(energy, batch, rng)
+
+    def step(self, energy, batch, state, rng):
+        states, log_f = enumerate_states(energy)
+        return state(energy, batch), States(states, None, log_f), state, {}
+
+    def objective(self, energy, batch, state):
+        positive, negative, _, _ = self.step(energy, batch, state, None)
+        rows = States(batch.X, None, batch.log_weights)
+        value = rows.weights @ energy.log_potential(batch.X)
+        value -= np.logaddexp.reduce(negative.log_weights)
+        return value, energy.gradient(positive, negative, batch)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_deterministic_learner_without_missing_entries(seed):
+    """Check that the default of objective_takes_missing gives stochastic steps for such rows."""
+    rng = np.random.default_rng(seed)
+    X = ((rng.random((100, 1)) < 0.5) ^ (rng.random((100, 3)) < 0.2)) * 1.0
+    own, exact = (
+        DiscreteMRF(learner=learner, alpha=0.1, max_iter=40, random_state=0)
+        for learner in (EnumeratedLikelihood(), Exact())
+    )
+    assert own.fit(X).score(X) == pytest.approx(exact.fit(X).score(X), abs=1e-4)
+    X[:5, 0] = np.nan
+    assert own.fit(X).score(X) == pytest.approx(exact.fit(X).score(X), abs=0.02)
+    with pytest.raises(ValueError, match=r'optimizer="lbfgs" needs a deterministic objective'):
+        own.set_params(optimizer="lbfgs").fit(X)
