@@ -232,14 +232,20 @@ def choose(energy, data, parameters, known=None, *, compare_given=False):
     if is_given or n_rows < MIN_ROWS:
         return first
     rng = np.random.default_rng(0)
-    order = rng.permutation(n_rows)
-    n_test = min(n_rows // 5, MAX_HELD_OUT)
-    train, test = data.take(order[n_test : n_test + MAX_TRAIN]), data.take(order[:n_test])
+    train, test = split_rows(data, rng)
     test = complete_states(test, rng)
     if len(test.X) < MIN_TEST_ROWS:
         return first
     given = replace(parameters, optimizer="auto")
     return _compare(first, n_effective, (strengths, weaker), rates, train, test, given)
+
+
+def split_rows(data, rng):
+    """Return the training rows and the held-out rows of the comparison."""
+    n_rows = data.X.shape[0]
+    order = rng.permutation(n_rows)
+    n_test = min(n_rows // 5, MAX_HELD_OUT)
+    return data.take(order[n_test : n_test + MAX_TRAIN]), data.take(order[:n_test])
 
 
 def _compare(best, n_effective, candidates, rates, train, test, parameters):
