@@ -6,9 +6,10 @@ from scipy.special import expit
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import dense_rows
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
+from ..structure.chow_liu import fit_tree
 from ..training import AdaptiveRate, initial_values
 from ..training.held_out import layered_score
-from ._rows import rows_of_log_partition
+from ._rows import complete_states, rows_of_log_partition, sample_weights
 from ._weight_decay import RECENCY, is_preconditioned, preconditioned_settings
 
 FIRST_RATES = {"adam": 0.006, "sgd": 0.06, "momentum": 0.012}
@@ -49,6 +50,45 @@ def initial_layers(data, n_hidden, init_visible_bias, rng, scale=WEIGHT_SCALE):
     if init_visible_bias == "data":
         bias = _column_log_odds(data.X, data.log_weights)
     return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
+
+
+def tree_layers(energy, data):
+    r"""Return an energy whose hidden units have the couplings of a Chow-Liu tree.
+
+    A hidden unit with the weights :math:`w` and :math:`\pm w` for two visible units, and the bias
+    with which it is 1 with probability 1/2 if both weights cancel, is equivalent to a coupling
+    :math:`J` of these units with :math:`|J| = 2 \ln \cosh (w / 2)`. The energy is the tree if there
+    is a hidden unit for each edge. Otherwise it has the edges with the largest mutual information.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy
+        Energy with small random weights. Hidden units without an edge keep them.
+    data : Batch
+        Training rows: state codes, or probabilities as floating-point numbers.
+
+    Returns
+    -------
+    BipartiteEnergy
+        Energy with parameters of the same dtype.
+    """
+    rows = complete_states(data, np.random.default_rng(0))
+    n = len(energy.visible_bias)
+    tree = fit_tree(dense_rows(rows.X), [2] * n, weights=sample_weights(rows))
+    weights, hidden_bias = energy.weights.copy(), energy.hidden_bias.copy()
+    tables = tree.graph.log_potentials
+    bias = np.array([table[1] - table[0] for table in tables[:n]])
+    strongest = np.argsort(-tree.gains, kind="stable")[: weights.shape[1]]
+    for unit, edge in enumerate(strongest):
+        (i, j), table = tree.graph.cliques[n + edge], tables[n + edge]
+        coupling = table[1, 1] - table[0, 1] - table[1, 0] + table[0, 0]
+        w, sign = 2.0 * np.arccosh(np.exp(0.5 * abs(coupling))), 1.0 if coupling > 0 else -1.0
+        weights[:, unit] = 0.0
+        weights[[i, j], unit] = w, sign * w
+        hidden_bias[unit] = -0.5 * (1.0 + sign) * w
+        bias[i] += table[1, 0] - table[0, 0] + 0.5 * (coupling - w)
+        bias[j] += table[0, 1] - table[0, 0] + 0.5 * (coupling - sign * w)
+    return BipartiteEnergy(weights, bias.astype(energy.visible_bias.dtype), hidden_bias)
 
 
 def initial_coupled_layers(data, n_hidden, states, rng, *, is_coupled=True):

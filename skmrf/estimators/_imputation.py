@@ -6,11 +6,13 @@ from functools import partial
 
 import numpy as np
 from scipy.special import ndtr, ndtri, softmax
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from .._data.categories import CategoryEncoder, find_categories
-from .._data.column_types import declared_categories
+from .._data.categories import CategoryEncoder
 from .._utils.codes import MISSING
 from .._utils.parameters import check_generator
+from .._utils.warn import warn_caller
 from ..inference import row_queries
 from ..structure.chow_liu import fit_tree
 from .discrete_mrf import DiscreteMRF
@@ -369,17 +371,6 @@ def _with_correlation(model, moments):
 # Choice ------------------------------------------------------------------------------------
 
 
-def make_encoder(X, columns, names, types):
-    """Return an encoder of categorical columns, with ordered categories in their order."""
-    known = find_categories(columns, names)
-    declared = declared_categories(X, np.ones(len(columns), dtype=bool))
-    for j, (kind, order) in enumerate(zip(types, declared, strict=True)):
-        if kind == "ordinal" and order is not None:
-            seen = set(known[j].tolist())
-            known[j] = np.array([c for c in order.tolist() if c in seen], dtype=known[j].dtype)
-    return CategoryEncoder(names, known)
-
-
 def choose_model(encoder, codes, types, random_state):
     """Choose a model of categorical columns by imputed held-out entries.
 
@@ -417,15 +408,25 @@ def choose_model(encoder, codes, types, random_state):
         return pairwise
     learn = _choose_quick_model(encoder, held_out, _is_ordered(encoder, types))
     model = learn(held_out.rows)
+    try:
+        is_better = _is_pairwise_better(pairwise, model, held_out, n_states, random_state)
+    except KeyboardInterrupt:
+        is_better = False
+        message = f"Interrupted while models were compared; the model is {type(model).__name__}."
+        warn_caller(message, ConvergenceWarning)
+    return pairwise if is_better else learn(rows)
+
+
+def _is_pairwise_better(pairwise, model, held_out, n_states, random_state):
+    """Return whether a pairwise model imputes more held-out entries correctly than a model."""
     is_right = held_out.is_right(model._impute(held_out.rows, "marginal"))
     by_tree = held_out.is_right(_impute_by_tree(held_out.rows, n_states))
-    if is_right.mean() < by_tree.mean() + CLEAR_GAIN:
-        fitted = _fit_pairwise(pairwise, held_out.rows, n_states, random_state)
-        gains = held_out.is_right(fitted._impute(held_out.rows, "mode")) - is_right
-        is_latent = isinstance(model, LatentGaussianModel)
-        if gains.mean() > is_latent * gains.std() / np.sqrt(len(gains)):
-            return pairwise
-    return learn(rows)
+    if is_right.mean() >= by_tree.mean() + CLEAR_GAIN:
+        return False
+    fitted = _fit_pairwise(pairwise, held_out.rows, n_states, random_state)
+    gains = held_out.is_right(fitted._impute(held_out.rows, "mode")) - is_right
+    min_errors = float(isinstance(model, LatentGaussianModel))
+    return gains.mean() > min_errors * gains.std() / np.sqrt(len(gains))
 
 
 @dataclass(frozen=True)
@@ -486,10 +487,13 @@ def _impute_by_tree(rows, n_states):
 
 
 def _fit_pairwise(model, rows, n_states, random_state):
-    """Return a copy of a pairwise model, fitted to state codes."""
+    """Return a copy of a pairwise model, fitted to state codes; raise after Ctrl-C."""
     seed = int(check_generator(random_state).integers(2**31)) if random_state is not None else None
     known = [np.arange(q) for q in n_states]
-    fitted = DiscreteMRF(learner=model.learner, categories=known, random_state=seed)
+    fitted = clone(model).set_params(categories=known, random_state=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit to all entries warns
-        return fitted.fit(np.where(rows == MISSING, np.nan, rows))
+        warnings.simplefilter("ignore")
+        fitted.fit(np.where(rows == MISSING, np.nan, rows))
+    if fitted._interrupted:
+        raise KeyboardInterrupt
+    return fitted

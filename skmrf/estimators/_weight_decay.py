@@ -242,9 +242,7 @@ def choose(energy, data, parameters, known=None, *, compare_given=False, before=
     if is_given or n_rows < MIN_ROWS:
         return first
     rng = np.random.default_rng(0)
-    order = rng.permutation(n_rows)
-    n_test = min(n_rows // 5, MAX_HELD_OUT)
-    train, test = data.take(order[n_test : n_test + MAX_TRAIN]), data.take(order[:n_test])
+    train, test = split_rows(data, rng)
     test = complete_states(test, rng)
     if len(test.X) < MIN_TEST_ROWS:
         return first
@@ -253,6 +251,14 @@ def choose(energy, data, parameters, known=None, *, compare_given=False, before=
     best = comparison.run(rates, before if _has_couplings(energy) else None)
     start, centre = (energy, None) if best.centre is None else _around_forest(energy, data)
     return best._replace(start=start, centre=centre)
+
+
+def split_rows(data, rng):
+    """Return the training rows and the held-out rows of the comparison."""
+    n_rows = data.X.shape[0]
+    order = rng.permutation(n_rows)
+    n_test = min(n_rows // 5, MAX_HELD_OUT)
+    return data.take(order[n_test : n_test + MAX_TRAIN]), data.take(order[:n_test])
 
 
 def _has_couplings(energy):

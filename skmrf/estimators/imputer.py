@@ -5,8 +5,8 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.categories import blank_unseen, missing_mask
-from .._data.column_types import DISCRETE_TYPES, resolve_column_types
+from .._data.categories import CategoryEncoder, blank_unseen, find_categories, missing_mask
+from .._data.column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
 from .._data.frame_types import to_library
 from .._data.frames import (
     append_columns,
@@ -18,7 +18,7 @@ from .._data.frames import (
 )
 from .._utils.parameters import check_choice, check_flag, check_generator, check_number
 from ._base import LearnedEstimator, unchanged_on_error
-from ._imputation import CodeModel, choose_model, make_encoder
+from ._imputation import CodeModel, choose_model
 from .boltzmann_machine import BoltzmannMachine
 from .discrete_mrf import DiscreteMRF
 from .nnmrf.density import NNMRFDensity
@@ -200,7 +200,7 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         model = self.estimator
         if model is None and all(kind in DISCRETE_TYPES for kind in types):
             columns, names = [columns[j] for j in kept], [names[j] for j in kept]
-            encoder = make_encoder(rows, columns, names, types)
+            encoder = _make_encoder(rows, columns, names, types)
             model = choose_model(encoder, encoder.encode(columns), types, self.random_state)
             if isinstance(model, CodeModel):
                 return model
@@ -348,3 +348,14 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 def _find_missing(columns):
     """Return a boolean mask of the missing entries, shape (n_rows, n_columns)."""
     return np.stack([missing_mask(column) for column in columns], axis=1)
+
+
+def _make_encoder(X, columns, names, types):
+    """Return an encoder of categorical columns, with ordered categories in their order."""
+    known = find_categories(columns, names)
+    declared = declared_categories(X, np.ones(len(columns), dtype=bool))
+    for j, (kind, order) in enumerate(zip(types, declared, strict=True)):
+        if kind == "ordinal" and order is not None:
+            seen = set(known[j].tolist())
+            known[j] = np.array([c for c in order.tolist() if c in seen], dtype=known[j].dtype)
+    return CategoryEncoder(names, known)

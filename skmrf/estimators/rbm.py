@@ -1,5 +1,7 @@
 """Restricted Boltzmann machines for binary data."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -17,11 +19,16 @@ from ..learners.base import draw_states
 from ..samplers import gibbs_queries
 from ._base import unchanged_on_error
 from ._density import EnergyEstimator
-from ._hidden_layer import describe_hidden_units, initial_layers, training_settings
+from ._hidden_layer import (
+    describe_hidden_units,
+    initial_layers,
+    training_settings,
+    tree_layers,
+)
 from ._rows import hold_out, weighted_rows
 from ._session import FitSession
 from ._training import TrainingParameters
-from ._weight_decay import choose
+from ._weight_decay import choose, split_rows
 
 STATES = (0.0, 1.0)
 
@@ -73,8 +80,11 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty. "auto" compares 3, 10 and 30 divided
         by the number of rows, and two learning rates, by short fits with "pcd": the best one has
-        the highest log-likelihood of held-out rows. With fewer than 50 rows, other penalties than
-        "l2" and in :meth:`partial_fit`, "auto" is 10 divided by the number of (first) rows.
+        the highest log-likelihood of held-out rows. With the best strength, it also compares small
+        random initial weights with hidden units that have the couplings of a Chow-Liu tree, unless
+        ``init_visible_bias="zeros"``. With fewer than 50 rows, other penalties than "l2" and in
+        :meth:`partial_fit`, "auto" is 10 divided by the number of (first) rows, and initial weights
+        are random.
     batch_size : int, default=500
         Number of rows in a minibatch. The scale of the gradient does not depend on it.
     max_iter : int, optional
@@ -287,11 +297,12 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
                 self._check_same_size()
             codes = self._codes(X, reset=not fit.is_resumed, probabilities=True)
             data = weighted_rows(Batch(codes), sample_weight)
-            if not fit.is_resumed:
-                fit.energy = self._initial_energy(data, parameters)
             known = [vars(self).get(name) for name in ("alpha_", "learning_rate_")] + [None]
             with fit.parallel():
-                choice = choose(fit.energy, data, parameters, known if fit.is_resumed else None)
+                if fit.is_resumed:
+                    choice = choose(fit.energy, data, parameters, known)
+                else:
+                    fit.energy, choice = self._choose(data, parameters)
             fit.energy = choice.energy if choice.is_interrupted else fit.energy
             fit.begin(data)
             data, held_out = hold_out(data, parameters, fit.rng)
@@ -322,6 +333,23 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         parameters.check_memory(n_weights, "weights", "Use fewer n_components, or raise max_bytes.")
         rng = check_generator(self.random_state)
         return initial_layers(data, self.n_components, self.init_visible_bias, rng)
+
+    def _choose(self, data, parameters):
+        """Return the initial model, and the strength of its weight decay and its learning rate.
+
+        Small random weights are compared with the couplings of a Chow-Liu tree of the rows that the
+        comparison does not hold out.
+        """
+        energy = self._initial_energy(data, parameters)
+        choice = choose(energy, data, parameters)
+        if choice.score == -np.inf or choice.is_interrupted or self.init_visible_bias == "zeros":
+            return energy, choice
+        tree = tree_layers(energy, split_rows(data, np.random.default_rng(0))[0])
+        given = replace(parameters, alpha=choice.alpha)
+        other = choose(tree, data, given, compare_given=True)
+        if other.score > choice.score:
+            return tree, other
+        return energy, choice._replace(is_interrupted=other.is_interrupted)
 
     @property
     def components_(self):

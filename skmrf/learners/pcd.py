@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from .._utils.parameters import check_counts
+from .._utils.parameters import check_counts, check_number
 from ..energies import LayeredEnergy
 from ..energies.structured_protocols import HiddenLayerEnergy
 from ..samplers import Product, spawn_generators, sweep
+from ..samplers.enumerated_states import annealed_states
 from ..samplers.gibbs import move_from_hidden
 from .particles import ParticleLearner, Particles
 
 MIN_CHAINS, MAX_CHAINS = 64, 512
+ANNEALING_INTERVAL = 10  # steps
 LAYERED_CHAINS, LAYERED_SWEEPS, COUPLED_SWEEPS, SWEEPS = 500, 1, 1, 5
 
 
@@ -31,6 +33,10 @@ class PCD(ParticleLearner):
         chains with one sweep cannot follow the model, which reduces the likelihood. The default is
         1 for models with a hidden layer, which draw a whole layer at a time. With few hidden units,
         some fits reach a likelihood several nats below others.
+    n_annealed : int, default=0
+        Largest number of chains that restart at states of simulated annealing every 10 steps. If
+        the model has modes far from the training rows, chains that start at rows do not find them,
+        and training does not remove them.
 
     References
     ----------
@@ -40,13 +46,15 @@ class PCD(ParticleLearner):
 
     is_pure = True
 
-    def __init__(self, n_chains=None, n_sweeps=None):
+    def __init__(self, n_chains=None, n_sweeps=None, n_annealed=0):
         self.n_chains = n_chains
         self.n_sweeps = n_sweeps
+        self.n_annealed = n_annealed
 
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
         check_counts(self, optional=("n_chains", "n_sweeps"))
+        check_number("n_annealed", self.n_annealed, low=0, integer=True)
 
     def start(self, energy, data, batch, rng):
         """Return Gibbs chains that start at training rows."""
@@ -68,9 +76,17 @@ class PCD(ParticleLearner):
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, from Gibbs chains."""
         positive = state.data(energy, batch)
+        if self.n_annealed and batch.step % ANNEALING_INTERVAL == 0:
+            state = self._restart(energy, state, rng)
         move = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
         after = replace(move(energy, state), energy=energy)
         return positive, after.phase, after, {"flip_rate": (after.X != state.X).mean()}
+
+    def _restart(self, energy, state, rng):
+        """Return the chains, some of which restart at states of simulated annealing."""
+        X, modes = state.X.copy(), annealed_states(energy, min(self.n_annealed, len(state.X)), rng)
+        X[: len(modes)] = modes
+        return replace(state, X=X)
 
     def _sweep(self, energy, state):
         has_hidden = isinstance(energy, HiddenLayerEnergy)

@@ -24,6 +24,13 @@ def without_upper_limit(result):
     return replace(result, upper=np.inf, converged=False)
 
 
+def raise_to_bound(result, bound):
+    """Return the result, or one without an upper limit if a lower bound of log Z is larger."""
+    if bound <= result.value:
+        return replace(result, lower=max(result.lower, bound))
+    return without_upper_limit(replace(result, value=bound, lower=bound))
+
+
 def _lower_margin(log_weights, rng):
     """Return the margin below the log mean weight, its standard error and the sample size.
 

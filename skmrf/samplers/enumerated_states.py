@@ -9,6 +9,7 @@ from .._utils.log_weights import logsumexp
 from .gibbs import Product, spawn_generators, sweep
 
 ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)
+N_BOUND_CHAINS, N_BOUND_SWEEPS = 64, 50
 
 
 class EnumeratedStates:
@@ -119,3 +120,33 @@ def annealed_states(graph, n_chains, rng):
     X, _ = sweep(graph, X, spawn_generators(rng, n_chains), betas=ANNEAL)
     X = np.unique(X, axis=0)
     return X[graph.log_potential(X) > -np.inf]
+
+
+def mode_bound(energy, rng):
+    r"""Return a lower bound of log Z: the log of the sum of f over states near modes of the model.
+
+    The states are those that annealed Gibbs chains reach and then visit. The modes can be far from
+    the training rows. Annealing from a reference model misses such modes, and so do chains that
+    start at training rows.
+
+    Parameters
+    ----------
+    energy : FactorGraph
+        Model.
+    rng : Generator
+        Source of randomness.
+
+    Returns
+    -------
+    float
+        Lower bound of log Z in nats; -inf if no state of positive probability is found.
+    """
+    X = annealed_states(energy, N_BOUND_CHAINS, rng)
+    if not len(X):
+        return -np.inf
+    generators, visited = spawn_generators(rng, len(X)), [X]
+    for _ in range(N_BOUND_SWEEPS):
+        X, _ = sweep(energy, X, generators)
+        visited.append(X)
+    states = np.unique(np.concatenate(visited), axis=0)
+    return float(logsumexp(energy.log_potential(states)))

@@ -3,6 +3,8 @@
 import pickle
 import resource
 import warnings
+from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ from zoo import brute
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 from skmrf._utils.rows import Batch
 from skmrf.datasets import fetch_density_benchmark, make_ising
+from skmrf.energies import FactorGraph
 from skmrf.estimators import _automatic, _refinement, _weight_decay
 from skmrf.inference import sample
 from skmrf.learners import CD, PCD, Exact, PseudoLikelihood
@@ -150,6 +153,45 @@ def test_refinement_by_persistent_chains(is_incomplete, seed):
     assert model.history_["n_updates"][-1] == 400
     assert model.history_["learning_rate"][-1] < 0.01
     assert model.score(test) > first.score(test) + 0.05
+
+
+def far_mode(n=40):
+    """Return a model whose probable state, all ones, is far from a reference model near zeros."""
+    pairs = list(combinations(range(n), 2))
+    cliques, singles = [(i,) for i in range(n)] + pairs, [np.array([0.0, -4.6])] * n
+    tables = [np.array([[0.0, 0.0], [0.0, 0.3]])] * len(pairs)
+    energy = FactorGraph([2] * n, cliques, singles + tables)
+    return energy, FactorGraph([2] * n, cliques, singles + [np.zeros((2, 2))] * len(pairs))
+
+
+def test_modes_far_from_the_rows_raise_log_z(seed):
+    """Annealing from the reference model misses all but 1e-20 of the probability."""
+    energy, reference = far_mode()
+    ones = float(energy.log_potential(np.ones((1, 40), dtype=int))[0])
+    missed = ais(energy, reference=reference, n_temperatures=100, random_state=seed)
+    assert missed.upper < ones - 40
+    value, upper = _refinement.quick_log_partition(energy, reference)
+    assert ones <= value <= upper
+    with pytest.warns(UserWarning, match="modes far from the training rows"):
+        found = _automatic.estimate_log_partition(
+            energy, reference, max_bytes=2**20, random_state=seed
+        )
+    assert ones <= found.lower <= found.value < ones + 1
+    assert found.upper == np.inf
+    assert not found.converged
+
+
+def test_restarted_chains_find_modes_far_from_the_rows(seed):
+    energy, _ = far_mode()
+    rows = Batch(np.zeros((100, 40), dtype=int))
+    for n_annealed in (0, 4):
+        learner, rng = PCD(n_chains=64, n_annealed=n_annealed), np.random.default_rng(seed)
+        state = learner.init(energy, rows, rng)
+        _, phase, state, _ = learner.step(energy, rows, state, rng)
+        assert (phase.visible.sum(axis=1) > 30).any() == (n_annealed > 0)
+        state = replace(state, X=np.zeros_like(state.X))
+        _, phase, _, _ = learner.step(energy, rows._replace(step=5), state, rng)
+        assert (phase.visible.sum(axis=1) < 10).all()
 
 
 @pytest.mark.long

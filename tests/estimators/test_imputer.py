@@ -1,5 +1,6 @@
 """Tests of the imputation of missing values."""
 
+import signal
 import warnings
 
 import numpy as np
@@ -10,12 +11,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 from scipy.stats import multivariate_normal, truncnorm
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF, MRFImputer, NNMRFDensity
 from skmrf._data.categories import CategoryEncoder
+from skmrf.estimators import _automatic, _imputation
 from skmrf.estimators._imputation import (
     LatentGaussianModel,
     PrototypeModel,
@@ -487,3 +490,41 @@ def test_default_model_of_frames(seed):
         imputer.transform(row)
     filled = imputer.set_params(handle_unknown="ignore").transform(row)
     assert filled.loc[0].tolist() == ["new", "low", "low", "low"]
+
+
+def weak_rows(seed):
+    """Return rows whose columns depend weakly on each other, so that a pairwise model is tried."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(3, size=(80, 4)).astype(float)
+
+
+def test_ctrl_c_while_models_are_compared(monkeypatch, seed):
+    """The other model is used if Ctrl-C ends the fit of a pairwise model, and a warning says so."""
+    path = _automatic.fit_path
+
+    def interrupted(*given):
+        return path(*given)._replace(interrupted=True)
+
+    monkeypatch.setattr(_automatic, "fit_path", interrupted)
+    X = weak_rows(seed)
+    X[::5, 0] = np.nan
+    with pytest.warns(ConvergenceWarning, match="Interrupted while models were compared"):
+        imputer = MRFImputer(random_state=0).fit(X)
+    assert not isinstance(imputer.estimator_, DiscreteMRF)
+    assert not np.isnan(imputer.transform(X)).any()
+
+
+def test_ctrl_c_before_any_model_is_known(monkeypatch, seed):
+    """Ctrl-C raises, and the estimator keeps its earlier fit."""
+    X = weak_rows(seed)
+    imputer = MRFImputer(EXACT).fit(X[:, :3])
+    expected = imputer.transform(X[:, :3])
+    imputer.set_params(estimator=None)
+    monkeypatch.setattr(_imputation, "learn_prototypes", press_ctrl_c)
+    with pytest.raises(KeyboardInterrupt):
+        imputer.fit(X)
+    assert_array_equal(imputer.transform(X[:, :3]), expected)
+
+
+def press_ctrl_c(*_, **__):
+    signal.raise_signal(signal.SIGINT)

@@ -18,8 +18,10 @@ from zoo import LAYERED_LEARNERS, layers
 from skmrf import RBM, BoltzmannMachine
 from skmrf._utils.codes import STATE
 from skmrf._utils.rows import Batch
-from skmrf.estimators import _weight_decay
+from skmrf.estimators import _weight_decay, rbm
+from skmrf.estimators._hidden_layer import initial_layers, tree_layers
 from skmrf.learners import PCD, Exact
+from skmrf.structure.chow_liu import fit_tree
 from skmrf.training import initial_values
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -146,6 +148,36 @@ def test_comparison_starts_at_the_choice_for_fewer_hidden_units(monkeypatch):
     pairs = [c[1:] for c in compared if c[0] == 0]
     assert pairs == [(10, False), (10, True), (3, True), (30, True), (100, True)]
     assert [c[1:] for c in compared if c[0] == 32] == [(s, True) for s in (30, 30, 10, 100)]
+
+
+@pytest.mark.parametrize("n_hidden", [3, 5, 8])
+def test_hidden_units_of_a_chow_liu_tree(n_hidden, seed):
+    """With a hidden unit for each edge, the energy is the tree; with fewer, a part of it."""
+    rng = np.random.default_rng(seed)
+    X = np.cumsum(rng.random((300, 6)) < 0.2, axis=1) % 2 ^ rng.integers(2, size=(300, 1))
+    X[:, 3] = 1 - X[:, 3]
+    data = Batch(X.astype(STATE))
+    energy = tree_layers(initial_layers(data, n_hidden, "data", rng, 1e-9), data)
+    V, log_p = law(energy)
+    tree = fit_tree(X, [2] * 6)
+    weakest = np.sort(tree.gains)[2] if n_hidden == 3 else -1.0
+    graph = tree.prune(weakest - 1e-9) if n_hidden == 3 else tree.graph
+    expected = graph.log_potential(V)
+    np.testing.assert_allclose(log_p, expected, atol=1e-4)
+    independent = tree.prune(np.inf).log_potential(V)
+    assert np.abs(log_p - independent).max() > 0.5
+
+
+def test_initial_weights_of_a_tree_are_compared(monkeypatch, seed):
+    """The columns are a chain with strong couplings."""
+    rng = np.random.default_rng(seed)
+    X = np.cumsum(rng.random((300, 20)) < 0.05, axis=1) % 2 ^ rng.integers(2, size=(300, 1))
+    monkeypatch.setattr(_weight_decay, "MIN_LAYER_UPDATES", 600)
+    monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", 600)
+    score = RBM(19, random_state=seed).fit(X).score(X)
+    monkeypatch.setattr(rbm, "tree_layers", lambda energy, _: energy)
+    without = RBM(19, random_state=seed).fit(X).score(X)
+    assert score > without + 0.5
 
 
 def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):

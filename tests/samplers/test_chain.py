@@ -6,7 +6,7 @@ import twins
 from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
 from potentials import PAPER, chain_of, density, frustrated, model
-from zoo import HUGE, WITH_ZEROS, ZOO, enumerate_states
+from zoo import HUGE, MODERATE, WITH_ZEROS, ZOO, enumerate_states
 
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising
@@ -14,7 +14,7 @@ from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.exact import tree_decomposition
 from skmrf.samplers import chained_bp as module
 from skmrf.samplers.chained_bp import Chain, ChainSettings, Draws
-from skmrf.samplers.enumerated_states import EnumeratedStates
+from skmrf.samplers.enumerated_states import EnumeratedStates, mode_bound
 from skmrf.variational.belief_propagation import Propagation
 
 each_model = pytest.mark.parametrize("name", ZOO)
@@ -485,3 +485,11 @@ def test_density_of_no_rows():
     assert (
         chain_of(graph).log_density(graph.flat, np.zeros((0, graph.n_variables), STATE)).size == 0
     )
+
+
+@pytest.mark.parametrize("kind", MODERATE)
+def test_mode_bound_is_below_log_z(kind, seed):
+    graph = ZOO[kind](seed).factor_graph()
+    _, log_f = enumerate_states(graph)
+    bound = mode_bound(graph, np.random.default_rng(seed))
+    assert log_f.max() - 1e-9 <= bound <= np.logaddexp.reduce(log_f) + 1e-9
