@@ -482,8 +482,7 @@ class DiscreteMRF(VisibleEstimator):
     def __sklearn_tags__(self):
         """Return the scikit-learn tags of the estimator."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
+        tags.input_tags.categorical = tags.input_tags.string = True
         return tags
 
 

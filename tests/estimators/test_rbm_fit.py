@@ -449,3 +449,22 @@ def test_interrupt_keeps_the_last_update():
     for name, learned in model.energy_.theta.items():
         np.testing.assert_array_equal(learned, SEEN[-1][name])
     assert np.isfinite(model.score(X))
+
+
+@pytest.fixture
+def mnist(data_folder):
+    """Return binary images for training and testing."""
+    with np.load(data_folder("mnist") / "mnist.npz") as file:
+        return [file[name].reshape(-1, 784) > 127 for name in ("x_train", "x_test")]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("learner", "least"), [("exact", -151.5), ("pcd", -175.0)])
+def test_rbm_learns_digits(mnist, learner, least, seed):
+    """Independent pixels give -206, the maximum is about -150, PCD ends at -152 to -166."""
+    train, test = mnist
+    model = RBM(10, learner, random_state=seed).fit(train)
+    assert model.log_partition_method_ == "exact"
+    assert model.score(train) > least
+    assert model.score(test) > least
