@@ -21,7 +21,8 @@ from skmrf import (
     NNMRFDensity,
 )
 from skmrf.energies import BipartiteEnergy, DiscreteEnergy, FactorGraph, GibbsEnergy, LayeredEnergy
-from skmrf.energies.protocols import BinaryPairwiseEnergy, HiddenLayerEnergy
+from skmrf.energies.protocols import BinaryPairwiseEnergy
+from skmrf.energies.structured_protocols import HiddenLayerEnergy
 from skmrf.exact.expectations import exact_model
 from skmrf.inference import log_partition, map_assignment, marginals, sample
 from skmrf.learners import (
