@@ -279,8 +279,8 @@ def encode_labels(codes, labels):
     if (found < -1).any():
         label = labels[int(np.flatnonzero(found < -1)[0])]
         raise ValueError(
-            f"The label {label!r} was not seen during fit. Use a label in classes_, or None for a "
-            "missing label."
+            f"y or given has the label {label!r}, which was not seen during fit. Use a label in "
+            "classes_, or None for a missing label."
         )
     return found
 

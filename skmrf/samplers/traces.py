@@ -184,7 +184,7 @@ def _check_rungs(ladder, energy, n_chains, betas, evidence):
             f"{type(ladder).__name__}."
         )
     if betas is not None or evidence:
-        raise ValueError("ladder cannot be combined with betas or evidence; give only one of them.")
+        raise ValueError("ladder excludes betas and evidence; give ladder alone, or leave it out.")
     theta, last = energy.theta, ladder.energy.theta
     if theta.keys() != last.keys() or any(not np.array_equal(theta[k], last[k]) for k in theta):
         raise ValueError(
