@@ -36,7 +36,7 @@ class PCD(ParticleLearner):
     n_annealed : int, default=0
         Largest number of chains that restart at states of simulated annealing every 10 steps. If
         the model has modes far from the training rows, chains that start at rows do not find them,
-        and training does not remove them.
+        and training does not remove them. It must be 0 unless ``device="cpu"``.
 
     References
     ----------
@@ -84,6 +84,8 @@ class PCD(ParticleLearner):
 
     def _restart(self, energy, state, rng):
         """Return the chains, some of which restart at states of simulated annealing."""
+        if not isinstance(state.X, np.ndarray):
+            raise ValueError('PCD with n_annealed above 0 needs device="cpu"; set n_annealed to 0.')
         X, modes = state.X.copy(), annealed_states(energy, min(self.n_annealed, len(state.X)), rng)
         X[: len(modes)] = modes
         return replace(state, X=X)

@@ -71,6 +71,7 @@ LONG_VARIANTS = [
     DiscreteMRF(learner="pseudo-likelihood"),
     DiscreteMRF(MRFStructureLearner("pseudo-likelihood"), "exact", alpha=0.1),
     MRFStructureLearner(max_iter=5),
+    MRFStructureLearner(),
     MRFStructureLearner(search="nodewise", column_types="continuous"),
     MRFStructureLearner("exact"),
     MRFStructureLearner("pseudo-likelihood", search=WaldTests("fdr", level=0.2), screen=0.5),
