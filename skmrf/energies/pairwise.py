@@ -7,7 +7,7 @@ import numpy as np
 
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import is_numpy, without_diagonal
+from .._utils.namespaces import is_numpy, namespace, without_diagonal
 from .._utils.phases import States
 from .._utils.rows import float_type
 from .conditionals import BinaryConditionals
@@ -106,6 +106,23 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         energy.states, energy.n_states = self.states, self.n_states
         energy.theta = theta
         return energy
+
+    def decode(self, X):
+        """Replace state codes by the values of the states.
+
+        Parameters
+        ----------
+        X : array-like
+            Codes 0 and 1.
+
+        Returns
+        -------
+        ndarray
+            Values of the states, with the shape of ``X``.
+        """
+        low, high = self.states
+        X = np.asarray(X) if is_numpy(X) else X
+        return namespace(X).where(X == 0, low, high)
 
     def from_pair_moments(self, pairs, means):
         """Return the expectations of products and of variables in a dict like ``theta``."""

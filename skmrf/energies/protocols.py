@@ -28,7 +28,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from .._utils.namespaces import is_numpy, namespace
+from .._utils.namespaces import is_numpy
 from .base import Energy
 
 
@@ -281,23 +281,6 @@ class BinaryPairwiseEnergy(DiscreteEnergy):
         dict of str to ndarray
             Expected sufficient statistics, shaped like ``theta``.
         """
-
-    def decode(self, X):
-        """Replace state codes by the values of the states.
-
-        Parameters
-        ----------
-        X : array-like
-            Codes 0 and 1.
-
-        Returns
-        -------
-        ndarray
-            Values of the states, with the shape of ``X``.
-        """
-        low, high = self.states
-        X = np.asarray(X) if is_numpy(X) else X
-        return namespace(X).where(X == 0, low, high)
 
 
 class ContinuousEnergy(FactorGraphConvertible):

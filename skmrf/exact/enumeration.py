@@ -407,7 +407,7 @@ class _HalfStates:
 
     def __init__(self, energy, part, first, last):
         J, b = energy.coupling[part, part], energy.bias[part]
-        self.states = energy.decode(binary_states(len(b), first, last))
+        self.states = np.where(binary_states(len(b), first, last) == 0, *energy.states)
         self.log_potential = np.einsum("ij,ij->i", self.states, 0.5 * (self.states @ J) + b)
 
 

@@ -280,13 +280,13 @@ class RingIsing(BinaryPairwiseEnergy):
         return np.full(self.n_variables, self.theta["bias"][0])
 
     def log_potential(self, X):
-        S = self.decode(X)
+        S = np.array(self.states)[X]
         return 0.5 * ((S @ self.coupling) * S).sum(axis=1) + S @ self.bias
 
     def moments(self, phase):
         if isinstance(phase, CliqueMoments):
             return phase.moments
-        S = self.decode(phase.visible)
+        S = np.array(self.states)[phase.visible]
         return self.from_pair_moments(S.T @ (S * phase.weights[:, None]), phase.weights @ S)
 
     def from_pair_moments(self, pairs, means):
