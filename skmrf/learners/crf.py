@@ -10,7 +10,7 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.parameters import check_number
 from .._utils.phases import GraphMoments
-from ..energies.crf import without_labels
+from ..energies.crf import CRFEnergy, without_labels
 from ..energies.structured_protocols import LabelGraphEnergy, LabelPotentials
 from ..likelihood import label_graphs
 from .base import Learner
@@ -357,6 +357,6 @@ class SSVM(Perceptron):
             )
         n_states = energy.n_labels ** (1 + energy.is_second_order)
         losses = self.loss(batch.X.labels, n_states, energy.n_labels)
-        is_chain = "start" in energy.theta and not energy.is_second_order
-        solver = ChainFrankWolfe if is_chain else BlockFrankWolfe
+        is_crf = isinstance(energy, CRFEnergy) and not energy.is_second_order
+        solver = ChainFrankWolfe if is_crf and "start" in energy.theta else BlockFrankWolfe
         return solver(losses, energy, batch, alpha, settings.tol, rng)
