@@ -12,12 +12,15 @@ from .._utils.codes import MISSING, STATE
 from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator, check_number, show_list
 from .._utils.warn import warn_caller
+from ..energies import DiscreteEnergy
 from ..exact import expectations
 from ..inference import row_queries
 from ..likelihood import log_partition_bounds
 from ..likelihood.bounds import exact_fits
+from ..likelihood.intervals import raise_to_bound
 from ..likelihood.ladder import burn_in, combine, ladder_log_partition
 from ..samplers import gibbs_queries
+from ..samplers.enumerated_states import mode_bound
 from ..samplers.ladder import count_round_trips, draw
 from ..samplers.traces import diagnose_chains
 from ._base import LearnedEstimator
@@ -111,10 +114,23 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
                 with self._parallel():
                     estimate = ladder_log_partition(self.ladder_, self._rng())
                 result = combine(result, estimate.result)
+            if result.method in ("ais", "ladder") and isinstance(self.energy_, DiscreteEnergy):
+                result = self._include_modes(result)
             self._cache["log_partition"] = result
             if not result.converged:
                 _warn_wide(result)
         return self._cache["log_partition"]
+
+    def _include_modes(self, result):
+        """Return log Z raised to a lower bound by modes of the model; warn if it missed them."""
+        bound = mode_bound(self.energy_, self._rng())
+        if bound > result.value:
+            warn_caller(
+                f"log Z is at least {bound:.6g}, but its estimate is {result.value:.6g}: the model "
+                "has modes far from the training rows, so log-likelihoods are lower than they "
+                "seem. Train with a larger alpha, or with more chains or epochs."
+            )
+        return raise_to_bound(result, bound)
 
     @property
     def _has_ladder(self):

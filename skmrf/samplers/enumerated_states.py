@@ -99,12 +99,12 @@ class ImportanceWeights(NamedTuple):
         return float(len(self.per_draw) / (in_set + others))
 
 
-def annealed_states(graph, n_chains, rng):
+def annealed_states(energy, n_chains, rng):
     """Return the distinct final states of annealed Gibbs chains; omit states of probability zero.
 
     Parameters
     ----------
-    graph : FactorGraph
+    energy : DiscreteEnergy
         Model.
     n_chains : int
         Number of chains.
@@ -113,13 +113,13 @@ def annealed_states(graph, n_chains, rng):
 
     Returns
     -------
-    ndarray of shape (n_states, n_variables)
-        State codes, one row per distinct state.
+    ndarray of shape (n_states, n_visible)
+        State codes of the visible variables, one row per distinct state.
     """
-    X = Product.uniform(graph.n_states).sample(n_chains, rng)
-    X, _ = sweep(graph, X, spawn_generators(rng, n_chains), betas=ANNEAL)
+    X = Product.uniform(energy.visible_states).sample(n_chains, rng)
+    X, _ = sweep(energy, X, spawn_generators(rng, n_chains), betas=ANNEAL)
     X = np.unique(X, axis=0)
-    return X[graph.log_potential(X) > -np.inf]
+    return X[energy.log_marginal(X) > -np.inf]
 
 
 def mode_bound(energy, rng):
@@ -131,8 +131,8 @@ def mode_bound(energy, rng):
 
     Parameters
     ----------
-    energy : FactorGraph
-        Model.
+    energy : DiscreteEnergy
+        Model. Hidden variables are summed out.
     rng : Generator
         Source of randomness.
 
@@ -149,4 +149,4 @@ def mode_bound(energy, rng):
         X, _ = sweep(energy, X, generators)
         visited.append(X)
     states = np.unique(np.concatenate(visited), axis=0)
-    return float(logsumexp(energy.log_potential(states)))
+    return float(logsumexp(energy.log_marginal(states)))

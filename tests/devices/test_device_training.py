@@ -234,16 +234,14 @@ def differentiate(energy, states):
     return out
 
 
-PERSISTENT = PCD(n_chains=3000, n_sweeps=20)
-OTHERS = [
+LEARNERS_OF_ALL_KINDS = [
+    PCD(n_chains=3000, n_sweeps=20),
     CD(n_sweeps=30),
     TemperedTransitions(n_chains=3000, n_temperatures=3),
     ParallelTempering(n_chains=2000, betas=4),
 ]
-QUICK_RUNS = [(PERSISTENT, "pairs"), (Exact(), "layers")]
 LONG_RUNS = [
-    *((PERSISTENT, kind) for kind in ENERGIES if kind != "pairs"),
-    *product(OTHERS, ENERGIES),
+    *product(LEARNERS_OF_ALL_KINDS, ENERGIES),
     (MCMCMLE(n_particles=3000, reset=2), "coupled layers"),
     (ParticleFilteredMCMCMLE(n_particles=9000), "layers"),
     (SMC(n_particles=500), "pairs"),
@@ -255,7 +253,7 @@ LONG_RUNS = [
 
 @pytest.mark.parametrize(
     ("learner", "kind"),
-    QUICK_RUNS + [pytest.param(*run, marks=pytest.mark.long) for run in LONG_RUNS],
+    [(Exact(), "layers"), *(pytest.param(*run, marks=pytest.mark.long) for run in LONG_RUNS)],
     ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )
 def test_updates_follow_the_exact_gradient(learner, kind):

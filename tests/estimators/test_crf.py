@@ -85,7 +85,10 @@ def test_chain_predicts_better_than_rows(seed):
     assert (np.diag(chain.transition_) > chain.transition_.mean(axis=1)).all()
 
 
-@pytest.mark.parametrize("learner", GRAPH_LEARNERS)
+@pytest.mark.parametrize(
+    "learner",
+    [pytest.param(k, marks=pytest.mark.long) if k == "ssvm" else k for k in GRAPH_LEARNERS],
+)
 @pytest.mark.parametrize("graph", ["chain", "second-order chain", "grid"])
 def test_learners_learn(learner, graph, seed):
     rng = np.random.default_rng(seed)

@@ -138,7 +138,7 @@ def test_grid_with_lbfgs(density, seed):
 
 def test_grid_needs_at_most_three_continuous_columns():
     with pytest.raises(
-        ValueError, match=r'at most three continuous variables .* Use learner="variational"'
+        ValueError, match=r'at most three continuous variables, .* Use learner="variational"'
     ):
         small(learner="grid").fit(line(50, 0, 4))
 

@@ -168,6 +168,7 @@ def test_hidden_units_of_a_chow_liu_tree(n_hidden, seed):
     assert np.abs(log_p - independent).max() > 0.5
 
 
+@pytest.mark.long
 def test_initial_weights_of_a_tree_are_compared(monkeypatch, seed):
     """The columns are a chain with strong couplings."""
     rng = np.random.default_rng(seed)

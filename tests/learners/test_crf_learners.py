@@ -506,6 +506,7 @@ def test_nodes_without_edges_are_independent(seed):
     assert_allclose(sums.nodes, np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["sparse", "pairs"])
 def test_compiled_frank_wolfe_steps_of_chains(kind, seed):
     """Two compiled passes over weighted chains equal those in Python."""

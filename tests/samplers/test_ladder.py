@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -355,3 +356,19 @@ def test_ladder_of_another_model():
         trace_chains(energy, ladder=ladder, betas=3)
     with pytest.raises(TypeError, match="ladder_ of an estimator"):
         trace_chains(energy, ladder=[0.5, 1.0])
+
+
+def test_modes_of_boltzmann_machines_raise_log_z(monkeypatch, seed):
+    """An estimate that misses all ones has no upper limit, and a warning names the modes."""
+    model = BoltzmannMachine(states=(0, 1), alpha=0.1, max_iter=1, random_state=seed)
+    model.fit(np.random.default_rng(seed).integers(2, size=(60, 40)))
+    coupling = 0.3 * (1 - np.eye(40))
+    model.energy_ = PairwiseEnergy(coupling, np.full(40, -4.6), (0, 1))
+    ones = float(model.energy_.log_potential(np.ones((1, 40), dtype=int))[0])
+    missed = ais(model.energy_, n_temperatures=100, random_state=seed)
+    missed = replace(missed, value=0.4, lower=0.3, upper=0.5, converged=True)
+    monkeypatch.setattr(_density, "log_partition_bounds", lambda *_, **__: missed)
+    with pytest.warns(UserWarning, match="modes far from the training rows"):
+        lower, upper = model.log_partition_interval_
+    assert ones <= lower <= model.log_partition_ < ones + 1
+    assert upper == np.inf
