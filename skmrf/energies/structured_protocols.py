@@ -138,7 +138,7 @@ class LayeredEnergy(HiddenLayerEnergy):
         """Visible biases, shape (n_visible,), or (n_rows, n_visible) if they differ by row."""
 
     def conditionals(self):
-        """Return the weights and biases as :class:`BipartiteConditionals`."""
+        """Return the weights and biases as ``BipartiteConditionals``."""
         biases = (as_matrix(b) for b in (self.visible_bias, self.hidden_bias))
         return BipartiteConditionals(self.weights, *biases)
 
