@@ -1,5 +1,6 @@
-"""Class labels and binary outputs: checks and encoding of the targets of training rows."""
+"""Class labels, labels of sequences, and binary outputs: checks and encoding of targets."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,10 +9,13 @@ from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_consistent_length
 
+from .._utils.codes import MISSING
 from .._utils.rows import dense_rows
 from .._utils.warn import warn_caller
 from .categories import missing_mask
 from .mixed import Columns, warn_degenerate
+
+UNKNOWN = -2  # code of a label that was not seen during fit
 
 
 class Table(NamedTuple):
@@ -250,3 +254,62 @@ def encode_outputs(y, n_rows, classes, shape, name="y"):
             f"{classes.tolist()}.{advice}"
         )
     return (ones & (len(classes) > 1)).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class LabelCodes:
+    """Encoder that converts labels to integer codes.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_labels,)
+        Labels in the order of their codes: sorted if possible, else in the order of appearance.
+    codes : dict
+        Code of each label.
+    """
+
+    classes: np.ndarray
+    codes: dict
+
+    @classmethod
+    def of(cls, labels):
+        """Return the codes of a flat list of labels; missing labels have no code."""
+        wrong = next((label for label in labels if not _is_hashable(label)), None)
+        if wrong is not None:
+            raise ValueError(f"y holds {wrong!r}; labels must be hashable.")
+        found = list(dict.fromkeys(label for label in labels if not _is_missing(label)))
+        if not found:
+            raise ValueError("y has no labels; at least one label must be known.")
+        with suppress(TypeError):
+            found = sorted(found)
+        classes = np.empty(len(found), dtype=object)
+        classes[:] = found
+        kinds = {type(label) for label in found}
+        if len(kinds) == 1 and issubclass(*kinds, str | int | float | np.generic):
+            classes = np.array(found)
+        return cls(classes, {label: code for code, label in enumerate(found)})
+
+    def encode(self, labels):
+        """Return the code of each label: -1 if it is missing, -2 if it was not seen during fit."""
+        codes = self.codes
+        try:
+            out = [codes.get(label, UNKNOWN) for label in labels]
+        except TypeError:
+            wrong = next(label for label in labels if not _is_hashable(label))
+            raise ValueError(f"y holds {wrong!r}; labels must be hashable.") from None
+        for k, code in enumerate(out):
+            if code == UNKNOWN and _is_missing(labels[k]):
+                out[k] = MISSING
+        return np.array(out, dtype=np.int64)
+
+
+def _is_missing(label):
+    return label is None or (isinstance(label, float | np.floating) and label != label)
+
+
+def _is_hashable(label):
+    try:
+        hash(label)
+    except TypeError:
+        return False
+    return True

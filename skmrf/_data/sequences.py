@@ -1,7 +1,6 @@
 """Examples of conditional random fields: sequences, images and graphs, and their labels."""
 
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -11,12 +10,10 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 
-from .._utils.codes import MISSING
 from .._utils.label_graphs import LabelGraphs
 from .numeric import numeric_rows
 
 MAX_DENSITY = 0.3  # share of nonzero features of a dense array that is converted to CSR
-UNKNOWN = -2  # code of a label that was not seen during fit
 
 
 class Form(NamedTuple):
@@ -68,65 +65,6 @@ class Examples(NamedTuple):
 
     graphs: LabelGraphs
     form: Form
-
-
-@dataclass(frozen=True)
-class LabelCodes:
-    """Encoder that converts labels to integer codes.
-
-    Attributes
-    ----------
-    classes : ndarray of shape (n_labels,)
-        Labels in the order of their codes: sorted if possible, else in the order of appearance.
-    codes : dict
-        Code of each label.
-    """
-
-    classes: np.ndarray
-    codes: dict
-
-    @classmethod
-    def of(cls, labels):
-        """Return the codes of a flat list of labels; missing labels have no code."""
-        wrong = next((label for label in labels if not _is_hashable(label)), None)
-        if wrong is not None:
-            raise ValueError(f"y holds {wrong!r}; labels must be hashable.")
-        found = list(dict.fromkeys(label for label in labels if not _is_missing(label)))
-        if not found:
-            raise ValueError("y has no labels; at least one label must be known.")
-        with suppress(TypeError):
-            found = sorted(found)
-        classes = np.empty(len(found), dtype=object)
-        classes[:] = found
-        kinds = {type(label) for label in found}
-        if len(kinds) == 1 and issubclass(*kinds, str | int | float | np.generic):
-            classes = np.array(found)
-        return cls(classes, {label: code for code, label in enumerate(found)})
-
-    def encode(self, labels):
-        """Return the code of each label: -1 if it is missing, -2 if it was not seen during fit."""
-        codes = self.codes
-        try:
-            out = [codes.get(label, UNKNOWN) for label in labels]
-        except TypeError:
-            wrong = next(label for label in labels if not _is_hashable(label))
-            raise ValueError(f"y holds {wrong!r}; labels must be hashable.") from None
-        for k, code in enumerate(out):
-            if code == UNKNOWN and _is_missing(labels[k]):
-                out[k] = MISSING
-        return np.array(out, dtype=np.int64)
-
-
-def _is_missing(label):
-    return label is None or (isinstance(label, float | np.floating) and label != label)
-
-
-def _is_hashable(label):
-    try:
-        hash(label)
-    except TypeError:
-        return False
-    return True
 
 
 # Features ---------------------------------------------------------------------------------

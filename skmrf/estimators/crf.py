@@ -4,8 +4,8 @@ from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.utils import ClassifierTags
 
-from .._data.classes import check_given
-from .._data.sequences import LabelCodes, flatten_labels, has_dicts, read_examples
+from .._data.classes import LabelCodes, check_given
+from .._data.sequences import flatten_labels, has_dicts, read_examples
 from .._data.vectorizer import SequenceVectorizer
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_choice, check_number_or

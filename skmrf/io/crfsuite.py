@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from .._data.sequences import LabelCodes
+from .._data.classes import LabelCodes
 from .._data.vectorizer import AttributeVectorizer
 from ..energies.crf import CRFEnergy
 from ..estimators._session import fitted_attributes
