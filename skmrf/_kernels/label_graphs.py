@@ -448,18 +448,20 @@ def _add_statistics(first, last, features, change, table_change, theta):
 @kernel
 def frank_wolfe_steps(
     examples, n_steps, alpha, weights, ptr, trees, features, known, free, loss, theta, lag, nodes,
-    tables, losses, scratch, buffer, values, best, found, states,
+    tables, losses, rows, scratch,
 ):  # fmt: skip
     """Make a block-coordinate Frank-Wolfe step for each chain of ``examples``.
 
     ``theta`` and ``lag`` are the weights of features as a vector, the intercept, the transitions,
     and the weights of the first and of the last label, as in ``learners/frank_wolfe.py``. The dual
     variables ``nodes`` and ``tables`` and their ``losses`` are updated, and so are ``theta`` and
-    ``lag``. The last six arguments are scratch; ``buffer`` must be zero.
+    ``lag``. ``rows`` and ``scratch`` are work arrays; the first one of ``scratch`` must be
+    zero.
     """
     coef, intercept, transition, start, end = theta
     n = loss.shape[1]
-    scores, augmented, change, projected = scratch
+    scores, augmented, change, projected = rows
+    buffer, values, best, found, states = scratch
     table_change = np.empty((n, n))
     for e in examples:
         first, last = ptr[e], ptr[e + 1]

@@ -122,7 +122,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         return self._cache["log_partition"]
 
     def _include_modes(self, result):
-        """Return log Z raised to a lower bound by modes of the model; warn if it missed them."""
+        """Return log Z, or the lower bound of the modes of the model if it is larger; warn then."""
         bound = mode_bound(self.energy_, self._rng())
         if bound > result.value:
             warn_caller(
@@ -208,6 +208,8 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         log-likelihoods too high. Report the lower limit together with the score. Reverse chains of
         annealed importance sampling start at the last states of the forward chains, and at up to
         512 training rows or at states of ``ladder_``. The upper limit is the larger one of both.
+        The lower limit is at least the log of the sum over states that simulated annealing finds.
+        If this sum is larger than the estimate, there is no upper limit, and a warning says so.
         """
         result = self._log_partition()
         return result.lower, result.upper

@@ -6,7 +6,7 @@ from scipy.special import expit
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import dense_rows
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
-from ..structure.chow_liu import fit_tree
+from ..structure.chow_liu import fit_tree, pair_couplings
 from ..training import AdaptiveRate, initial_values
 from ..training.held_out import layered_score
 from ._rows import complete_states, rows_of_log_partition, sample_weights
@@ -76,18 +76,17 @@ def tree_layers(energy, data):
     n = len(energy.visible_bias)
     tree = fit_tree(dense_rows(rows.X), [2] * n, weights=sample_weights(rows))
     weights, hidden_bias = energy.weights.copy(), energy.hidden_bias.copy()
-    tables = tree.graph.log_potentials
-    bias = np.array([table[1] - table[0] for table in tables[:n]])
-    strongest = np.argsort(-tree.gains, kind="stable")[: weights.shape[1]]
-    for unit, edge in enumerate(strongest):
-        (i, j), table = tree.graph.cliques[n + edge], tables[n + edge]
-        coupling = table[1, 1] - table[0, 1] - table[1, 0] + table[0, 0]
-        w, sign = 2.0 * np.arccosh(np.exp(0.5 * abs(coupling))), 1.0 if coupling > 0 else -1.0
+    weakest = np.sort(tree.gains)[::-1][weights.shape[1] :].max(initial=-np.inf)
+    forest = tree.prune(weakest)
+    coupling, bias = pair_couplings(forest)
+    for unit, (i, j) in enumerate(forest.cliques[n:]):
+        w = 2.0 * np.arccosh(np.exp(0.5 * abs(coupling[i, j])))
+        sign = 1.0 if coupling[i, j] > 0 else -1.0
         weights[:, unit] = 0.0
         weights[[i, j], unit] = w, sign * w
         hidden_bias[unit] = -0.5 * (1.0 + sign) * w
-        bias[i] += table[1, 0] - table[0, 0] + 0.5 * (coupling - w)
-        bias[j] += table[0, 1] - table[0, 0] + 0.5 * (coupling - sign * w)
+        bias[i] += 0.5 * (coupling[i, j] - w)
+        bias[j] += 0.5 * (coupling[i, j] - sign * w)
     return BipartiteEnergy(weights, bias.astype(energy.visible_bias.dtype), hidden_bias)
 
 

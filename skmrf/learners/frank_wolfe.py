@@ -224,7 +224,7 @@ class ChainFrankWolfe(BlockFrankWolfe):
             frank_wolfe_steps(
                 order[first : first + N_EXAMPLES], n_steps + first, self.alpha, self.weights,
                 self.graphs.node_ptr, self.trees, self.features, self.graphs.labels, self.free,
-                self.losses, *arrays, *moments, losses, self.rows, *self.scratch,
+                self.losses, *arrays, *moments, losses, self.rows, self.scratch,
             )  # fmt: skip
         return moments
 

@@ -76,16 +76,18 @@ class PCD(ParticleLearner):
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, from Gibbs chains."""
         positive = state.data(energy, batch)
-        if self.n_annealed and batch.step % ANNEALING_INTERVAL == 0:
-            state = self._restart(energy, state, rng)
+        if self.n_annealed:
+            state = self._restart(energy, batch.step, state, rng)
         move = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
         after = replace(move(energy, state), energy=energy)
         return positive, after.phase, after, {"flip_rate": (after.X != state.X).mean()}
 
-    def _restart(self, energy, state, rng):
-        """Return the chains, some of which restart at states of simulated annealing."""
+    def _restart(self, energy, step, state, rng):
+        """Restart some chains at states of simulated annealing, in every tenth step."""
         if not isinstance(state.X, np.ndarray):
             raise ValueError('PCD with n_annealed above 0 needs device="cpu"; set n_annealed to 0.')
+        if step % ANNEALING_INTERVAL:
+            return state
         X, modes = state.X.copy(), annealed_states(energy, min(self.n_annealed, len(state.X)), rng)
         X[: len(modes)] = modes
         return replace(state, X=X)

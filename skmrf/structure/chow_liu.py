@@ -11,7 +11,6 @@ from .._utils.codes import MISSING
 from ..energies import FactorGraph, PairwiseEnergy
 from ..exact import expectations
 from ..inference import row_queries
-from ..structure import chow_liu
 from ..training.data_moments import effective_rows
 from ..training.regularization import Fold, gain_over_reference, held_out_weights
 from .screening import pair_tables
@@ -88,6 +87,34 @@ def fit_tree(X, n_states, *, weights=None, allowed=None):
     return Tree(graph, gain[i, j] / ((n_states[i] - 1) * (n_states[j] - 1)))
 
 
+def pair_couplings(graph):
+    """Return the couplings and biases of a pairwise graph whose variables have the states 0 and 1.
+
+    Parameters
+    ----------
+    graph : FactorGraph
+        Model with tables of single variables and of pairs.
+
+    Returns
+    -------
+    coupling : ndarray of shape (n_variables, n_variables)
+        Symmetric matrix of couplings with a zero diagonal.
+    bias : ndarray of shape (n_variables,)
+        Biases.
+    """
+    n = len(graph.n_states)
+    coupling, bias = np.zeros((n, n)), np.zeros(n)
+    for variables, table in zip(graph.cliques, graph.log_potentials, strict=True):
+        if len(variables) == 1:
+            bias[variables] += table[1] - table[0]
+            continue
+        i, j = variables
+        coupling[i, j] = coupling[j, i] = table[0, 0] - table[0, 1] - table[1, 0] + table[1, 1]
+        bias[i] += table[1, 0] - table[0, 0]
+        bias[j] += table[0, 1] - table[0, 0]
+    return coupling, bias
+
+
 def fit_pairwise_forest(data, states):
     """Fit a Chow-Liu forest of two-state variables, as a pairwise energy.
 
@@ -110,15 +137,7 @@ def fit_pairwise_forest(data, states):
         weights = np.exp(data.log_weights)
     tree = fit_tree(data.X, np.full(n, 2), weights=weights)
     forest = tree.prune(_min_edge_gain(n, data))
-    coupling, bias = np.zeros((n, n)), np.zeros(n)
-    for variables, table in zip(forest.cliques, forest.log_potentials, strict=True):
-        if len(variables) == 1:
-            bias[variables] += table[1] - table[0]
-            continue
-        i, j = variables
-        coupling[i, j] = coupling[j, i] = table[0, 0] - table[0, 1] - table[1, 0] + table[1, 1]
-        bias[i] += table[1, 0] - table[0, 0]
-        bias[j] += table[0, 1] - table[0, 0]
+    coupling, bias = pair_couplings(forest)
     low, step = states[0], states[1] - states[0]
     coupling /= step**2
     return PairwiseEnergy(coupling, bias / step - low * coupling.sum(axis=1), states)
@@ -298,7 +317,7 @@ def choose_reference(energy, splits, parameters):
     layout = energy.layout
     if layout.is_tied or parameters.penalty != "l2":
         return lambda _: energy
-    allowed = chow_liu.possible_edges(layout)
+    allowed = possible_edges(layout)
     row_scores = [[] for _ in EDGE_RULES]
     for train, test in splits:
         tree = _fit_tree(layout, allowed, train)
@@ -309,7 +328,7 @@ def choose_reference(energy, splits, parameters):
 
     def reference(rows):
         tree = _fit_tree(layout, allowed, rows)
-        return chow_liu.embed(tree.prune(_min_gain(rule, layout, rows)), layout)
+        return embed(tree.prune(_min_gain(rule, layout, rows)), layout)
 
     return reference
 
@@ -341,7 +360,7 @@ def _min_edge_gain(n_variables, data):
 
 def _fit_tree(layout, allowed, data):
     weights = None if data.log_weights is None else np.exp(data.log_weights)
-    return chow_liu.fit_tree(data.X, layout.n_states, weights=weights, allowed=allowed)
+    return fit_tree(data.X, layout.n_states, weights=weights, allowed=allowed)
 
 
 def _forest_scores(forest, data):

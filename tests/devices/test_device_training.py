@@ -487,6 +487,8 @@ def test_learners_that_do_not_run_on_a_device(monkeypatch):
     assert not LEARNERS["ptt"].is_pure
     with pytest.raises(ValueError, match=r"does not run on a device.*'psmc', 'smc'.*cpu"):
         small_fit(learner="ptt").fit(ROWS)
+    with pytest.raises(ValueError, match=r'n_annealed above 0 needs device="cpu"'):
+        small_fit(learner=PCD(n_annealed=2)).fit(ROWS)
     with pytest.raises(ValueError, match=r'exact" runs on a device of JAX only for an RBM'):
         small_fit("pairs", learner="exact", optimizer="sgd").fit(ROWS)
     monkeypatch.setattr("skmrf.exact.enumeration.MAX_DEVICE_ENTRIES", 8)

@@ -152,7 +152,7 @@ def test_comparison_starts_at_the_choice_for_fewer_hidden_units(monkeypatch):
 
 @pytest.mark.parametrize("n_hidden", [3, 5, 8])
 def test_hidden_units_of_a_chow_liu_tree(n_hidden, seed):
-    """With a hidden unit for each edge, the energy is the tree; with fewer, a part of it."""
+    """Hidden units represent the edges of the tree with the largest gains, or all edges."""
     rng = np.random.default_rng(seed)
     X = np.cumsum(rng.random((300, 6)) < 0.2, axis=1) % 2 ^ rng.integers(2, size=(300, 1))
     X[:, 3] = 1 - X[:, 3]
