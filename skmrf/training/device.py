@@ -10,11 +10,13 @@ from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows
 from ..learners.base import has_missing
 from ..learners.registry import accepted
+from .arithmetic import Pure
 from .settings import NoRestriction
 
 MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
+SHARED_FIELDS = "optimizer", "rate", "averaged", "n_averaged"  # of the training state
 N_MESSAGES = 3  # arrays of the messages of belief propagation
 
 
@@ -23,6 +25,8 @@ class DeviceUpdates:
 
     Parameters
     ----------
+    update : callable
+        Function of the training loop that makes one gradient step.
     learner : Learner
         Estimator of the gradient, whose ``is_pure`` is True.
     data : Batch
@@ -40,7 +44,7 @@ class DeviceUpdates:
         Whether the learning-rate schedule has ended in the last epoch.
     """
 
-    def __init__(self, learner, data, settings, state):
+    def __init__(self, update, learner, data, settings, state):
         _check_pure(learner, data, settings, type(state.energy))
         self.settings, self.device, self.state = settings, settings.device, state
         self.form = LearnerArrays(learner, state.learner)
@@ -58,7 +62,9 @@ class DeviceUpdates:
             self.carry = self.device.put(self.arrays)
             self.rows = self._put_rows() if is_resident else None
         self.constants = self.device.put(extract(_parts_of(settings)))
-        self.run = self.device.compile_updates(*pure_update(learner, settings, state, self.form))
+        self.run = self.device.compile_updates(
+            *pure_update(update, learner, settings, state, self.form)
+        )
 
     def _needed_bytes(self, learner, n_numbers):
         energy, batch_size = self.state.energy, self.settings.batch_size
@@ -122,7 +128,7 @@ class DeviceUpdates:
             "energy": energy,
             "learner": self.form.insert(arrays["learner"], energy, generators),
             "step": self.step,
-            **{k: arrays[k] for k in ("averaged", "n_averaged", "optimizer", "rate")},
+            **{k: arrays[k] for k in SHARED_FIELDS},
         }
 
 
@@ -165,11 +171,13 @@ def _replace_fields(state, **changes):
     return replace(state, **changes) if changes else state
 
 
-def pure_update(learner, settings, state, form):
+def pure_update(update, learner, settings, state, form):
     """Return a parameter update as a function of arrays only.
 
     Parameters
     ----------
+    update : callable
+        Function of the training loop that makes one gradient step.
     learner : Learner
         Estimator of the gradient.
     settings : Settings
@@ -181,58 +189,39 @@ def pure_update(learner, settings, state, form):
 
     Returns
     -------
-    update : callable
-        Function ``(carry, constants, rows, chains) -> (carry, diagnostics)``, with the same results
-        as an update of ``skmrf.training.loop`` on the CPU. ``carry`` is a dict with the arrays of
-        the training state, ``constants`` the numbers in the settings and in the learner's state.
+    update_arrays : callable
+        Function ``(carry, constants, rows, chains) -> (carry, diagnostics)``. ``carry`` is a dict
+        with the arrays of the training state, ``constants`` the numbers in the settings and in the
+        learner's state.
     identity : tuple
         All on which the function depends. Functions with the same identity are the same.
     """
     parts, energy_form = _parts_of(settings), state.energy
-    average, recency = settings.average, settings.recency
+    fixed = replace(state, learner=None, optimizer=None, averaged={}, best=None)
 
-    def update(carry, constants, rows, chains):
+    def update_arrays(carry, constants, rows, chains):
         given = insert(parts, constants)
-        rate, penalty, optimizer = given["rate"], given["penalty"], given["optimizer"]
-        theta = carry["theta"]
-        energy = energy_form.with_theta(theta)
-        before = form.insert(carry["learner"], energy, chains)
-        batch = Batch(**rows, epoch=constants["epoch"])
-        positive, negative, after, info = learner.step(energy, batch, before, chains)
-        gradient = energy.gradient(positive, negative, batch)
-        decay = penalty.gradient(theta)
-        if decay is not None:
-            gradient = {k: g - decay[k] for k, g in gradient.items()}
-        step_size = rate.value(carry["rate"])
-        squares = [(g * g).mean() for g in gradient.values() if g.size]
-        mean_square = sum(squares) / len(squares)
-        info = info | {"gradient_rms": mean_square**0.5, "learning_rate": step_size}
-        moved, sizes, momentum = optimizer.pure_step(
-            theta, dict(gradient), step_size, carry["optimizer"]
+        energy = energy_form.with_theta(carry["theta"])
+        before = replace(
+            fixed,
+            energy=energy,
+            learner=form.insert(carry["learner"], energy, chains),
+            rng=chains,
+            **{k: carry[k] for k in SHARED_FIELDS},
         )
-        moved = penalty.prox(moved, sizes)
-        seen, resolution = gradient, given["resolution"]
-        if not penalty.smooth:  # at a kink of the penalty, steps vanish but gradients do not
-            seen, resolution = {k: v - theta[k] for k, v in moved.items()}, 0.0
-        rate_state, is_new_stage, is_done = rate.pure_observe(seen, carry["rate"], resolution)
-        n_averaged, averaged = carry["n_averaged"], carry["averaged"]
-        if average:
-            n_averaged = 1 + n_averaged * (1 - is_new_stage * (1 - is_done))
-            share = (1 + recency) / (n_averaged + recency)
-            averaged = {k: v + share * (moved[k] - v) for k, v in averaged.items()}
+        batch = Batch(**rows, epoch=constants["epoch"])
+        after, info, is_done = update(learner, batch, replace(settings, **given), before, Pure)
         return {
-            "theta": moved,
-            "learner": restrict(form.extract(after), carry["learner"]),
-            "optimizer": momentum,
-            "rate": rate_state,
-            "averaged": averaged,
-            "n_averaged": n_averaged,
+            "theta": after.energy.theta,
+            "learner": restrict(form.extract(after.learner), carry["learner"]),
+            **{k: getattr(after, k) for k in SHARED_FIELDS},
         }, info | {"is_done": is_done}
 
     shapes = tuple((k, v.shape) for k, v in energy_form.theta.items())
     model = type(energy_form), vars(energy_form).get("states"), shapes
-    rule = type(learner), identity_of(learner), describe(form.template), average, recency
-    return update, (*rule, describe(parts), model)
+    means = settings.average, settings.recency
+    rule = type(learner), identity_of(learner), describe(form.template), *means
+    return update_arrays, (*rule, describe(parts), model)
 
 
 def _parts_of(settings):

@@ -7,12 +7,12 @@ from functools import partial
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._kernels.ascent import update_running_mean
 from .._utils.interrupts import InterruptLater
 from .._utils.results import Latest
 from .._utils.rows import Batch
 from .._utils.warn import warn_caller
 from ..samplers.smc import resample
+from .arithmetic import InPlace
 from .device import DeviceUpdates
 from .preconditioning import make_preconditioner
 from .reports import SilentReports
@@ -293,7 +293,10 @@ class StochasticEpoch:
             rows = sort_rows(order[s : s + self.settings.batch_size], self.data)
             batch = take_rows(self.data, rows, progress.state)
             with InterruptLater():
-                progress.state, info = update(self.learner, batch, self.settings, progress.state)
+                progress.state, info, is_done = update(
+                    self.learner, batch, self.settings, progress.state
+                )
+                progress.update(converged=progress.state.converged or is_done)
             diagnostics.add(info)
         return diagnostics.summary()
 
@@ -321,7 +324,7 @@ class DeviceEpoch(StochasticEpoch):
 
     def begin(self, progress):
         """Send the training rows and the arrays of the training state to the device."""
-        self.updates = DeviceUpdates(self.learner, self.data, self.settings, progress.state)
+        self.updates = DeviceUpdates(update, self.learner, self.data, self.settings, progress.state)
 
     def advance(self, progress):
         """Make one parameter update per random minibatch; return the mean diagnostics."""
@@ -363,58 +366,73 @@ class Diagnostics:
         return {k: v / self.count for k, v in self.sums.items()} | self.latest
 
 
-def update(learner, batch, settings, state):
-    """Return the training state after one gradient step, and the diagnostics of this step."""
+def update(learner, batch, settings, state, arithmetic=InPlace):
+    """Make one gradient step.
+
+    Parameters
+    ----------
+    learner : Learner
+        Estimator of the gradient.
+    batch : Batch
+        Training rows of this step.
+    settings : Settings
+        Settings of the run.
+    state : LoopState
+        State before the step. ``InPlace`` may modify its arrays ``averaged`` and ``optimizer``.
+    arithmetic : class, default=InPlace
+        ``InPlace`` or ``Pure``.
+
+    Returns
+    -------
+    state : LoopState
+        State after the step.
+    diagnostics : dict of str to float
+        Diagnostics of the learner, and those of the gradient and of the learning rate.
+    is_done : bool
+        Whether the schedule of the learning rate has ended.
+    """
     energy, penalty = state.energy, settings.penalty
     positive, negative, learner_state, info = learner.step(energy, batch, state.learner, state.rng)
     gradient = energy.gradient(positive, negative, batch)
-    gradient = _subtract(penalty.gradient(energy.theta), gradient)
+    decay = penalty.gradient(energy.theta)
+    if decay is not None:
+        gradient = arithmetic.subtract(gradient, decay)
     rate = settings.rate.value(state.rate)
-    diagnostics = {"gradient_rms": _root_mean_square(gradient), "learning_rate": rate}
+    diagnostics = {"gradient_rms": arithmetic.root_mean_square(gradient), "learning_rate": rate}
     if penalty.smooth:  # before the optimizer overwrites the gradient
-        schedule = settings.rate.observe(gradient, state.rate, settings.resolution)
-    theta, sizes, optimizer = settings.optimizer.step(energy.theta, gradient, rate, state.optimizer)
+        schedule = arithmetic.observe(settings.rate, gradient, state.rate, settings.resolution)
+    theta, sizes, optimizer = arithmetic.step(
+        settings.optimizer, energy.theta, gradient, rate, state.optimizer
+    )
     theta = penalty.prox(theta, sizes)
     moved = settings.restriction.update(energy.with_theta(theta), positive, negative, info)
     if not penalty.smooth:  # at a kink of the penalty, steps vanish but gradients do not
         step = {k: v - energy.theta[k] for k, v in theta.items()}
-        schedule = settings.rate.observe(step, state.rate, 0.0)
+        schedule = arithmetic.observe(settings.rate, step, state.rate, 0.0)
     rate_state, is_new_stage, is_done = schedule
-    n_averaged = state.n_averaged
-    if settings.average:
-        n_averaged = 1 if is_new_stage and not is_done else n_averaged + 1
-        _average(state.averaged, moved.theta, n_averaged, settings.recency)
     state = replace(
         state,
         energy=moved,
-        n_averaged=n_averaged,
         learner=learner_state,
         optimizer=optimizer,
         rate=rate_state,
         step=state.step + 1,
-        converged=state.converged or is_done,
     )
-    return state, info | diagnostics
+    if settings.average:
+        state = _average(state, settings.recency, is_new_stage * (1 - is_done), arithmetic)
+    return state, info | diagnostics, is_done
 
 
-def _subtract(penalty_gradient, gradient):
-    """Return the gradient minus the penalty's gradient, in the arrays of the penalty's gradient."""
-    if penalty_gradient is None:
-        return gradient
-    out = penalty_gradient
-    return {k: np.subtract(g, out[k], out=out[k]) for k, g in gradient.items()}
+def _average(state, recency, restarts, arithmetic):
+    """Return the state after an update of the running mean of the iterates.
 
-
-def _root_mean_square(gradient):
-    mean_square = np.mean([np.vdot(g, g) / g.size for g in gradient.values() if g.size])
-    return float(np.sqrt(mean_square))
-
-
-def _average(averaged, theta, n, recency):
-    """Update the running mean of parameters; the n-th have a weight of about ``n ** recency``."""
+    The n-th iterate has a weight of about ``n ** recency``. The mean starts anew if ``restarts`` is
+    1 or True.
+    """
+    n = 1 + state.n_averaged * (1 - restarts)
     share = (1 + recency) / (n + recency)
-    for k, v in theta.items():
-        update_running_mean(averaged[k].reshape(-1), v.reshape(-1), share)
+    averaged = arithmetic.move_mean(state.averaged, state.energy.theta, share)
+    return replace(state, averaged=averaged, n_averaged=n)
 
 
 def random_order(data, rng):
