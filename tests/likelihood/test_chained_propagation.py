@@ -79,6 +79,7 @@ def test_chained_propagation_on_many_models(seed):
     check_estimates(estimate_by_chained_propagation(seed, 80))
 
 
+@pytest.mark.long
 def test_check_detects_a_wrong_log_z(seed):
     """Negative control: log Z is scaled by 0.9."""
     found = [(0.9 * log_z, r, e) for log_z, r, e in estimate_by_chained_propagation(seed, 16)]
