@@ -37,6 +37,7 @@ from skmrf.learners import BP, BPCD, CD, BPChainCD, Exact
 from skmrf.training import data_moments, initial_values, loop
 from skmrf.training import state as loop_state
 from skmrf.training.reports import SilentReports
+from skmrf.training.schedules import ConstantRate
 from skmrf.training.settings import Settings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -72,7 +73,7 @@ SIZES = {
 PAPER_EPOCHS = 1000
 
 
-class StepwiseRate(training.ConstantRate):
+class StepwiseRate(ConstantRate):
     """Learning rate of the paper for sequences: 1, after 100 epochs 0.1, after 500 epochs 0.01."""
 
     def value(self, state):
@@ -122,7 +123,7 @@ def fit(setting, task, layout, X, learner, seconds, seed):
     data = Batch(X, rows=np.arange(len(X)))
     if setting == "paper":
         energy = paper_start(layout, rng)
-        rate = StepwiseRate() if task == "sequences" else training.ConstantRate(0.1)
+        rate = StepwiseRate() if task == "sequences" else ConstantRate(0.1)
         settings = Settings(
             training.SGD(), rate, batch_size=len(X), max_iter=PAPER_EPOCHS, average=False
         )

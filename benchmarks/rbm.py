@@ -43,6 +43,7 @@ from skmrf.likelihood import ais
 from skmrf.samplers.smc import equal_log_weights, resample
 from skmrf.training import loop
 from skmrf.training import state as loop_state
+from skmrf.training.schedules import ConstantRate
 from skmrf.training.settings import Settings
 
 LEARNERS = {
@@ -99,7 +100,7 @@ PRINTED = {  # Table 1: 784 x 10 train and test, 784 x 500 train and test
 }
 
 
-class PerEpoch(training.ConstantRate):
+class PerEpoch(ConstantRate):
     """Learning rate of the paper, 1/(100 + epoch)."""
 
     def __init__(self, updates=300):

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ._version import __version__
+from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from ._data.vectorizer import SequenceVectorizer
@@ -30,7 +30,6 @@ __all__ = [
     "NNMRFClassifier",
     "NNMRFDensity",
     "SequenceVectorizer",
-    "__version__",
 ]
 
 # Modules are imported when their names are first used, so that importing skmrf is fast.

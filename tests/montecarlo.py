@@ -12,7 +12,8 @@ from zoo import enumerate_states
 
 from skmrf._utils.codes import STATE
 from skmrf.energies import BipartiteEnergy, SemiRestrictedEnergy
-from skmrf.samplers import Product, Tempering
+from skmrf.samplers import Product
+from skmrf.samplers.smc import Tempering
 
 N_SIGMA = 5.0
 LEAST_ESS = 200

@@ -10,10 +10,11 @@ MISSING = -1
 MAX_STATES = int(np.iinfo(STATE).max)
 
 
-def check_states(X, n_states):
+def check_states(X, n_states, *, allow_missing=False):
     """Return state codes as a C-ordered array of dtype STATE, shape (n_rows, n_variables).
 
-    A code that is negative, or at least ``n_states`` of its column, raises a ValueError.
+    A code that is negative, or at least ``n_states`` of its column, raises a ValueError. With
+    ``allow_missing``, the code MISSING is accepted.
     """
     X = np.asarray(X)
     n_states = np.asarray(n_states)
@@ -26,12 +27,13 @@ def check_states(X, n_states):
         raise ValueError(f"States must be integer codes 0 .. n_states - 1; got dtype {X.dtype}.")
     if X.size:
         low, high = X.min(axis=0), X.max(axis=0)
-        wrong = np.flatnonzero((low < 0) | (high >= n_states))
+        wrong = np.flatnonzero((low < (MISSING if allow_missing else 0)) | (high >= n_states))
         if wrong.size:
             i = wrong[0]
+            codes = f"codes 0 to {n_states[i] - 1}" + f", {MISSING} if missing" * allow_missing
             raise ValueError(
-                f"Variable {i} has {n_states[i]} states (codes 0 to {n_states[i] - 1}), but codes "
-                f"from {low[i]} to {high[i]} were given."
+                f"Variable {i} has {n_states[i]} states ({codes}), but codes from {low[i]} to "
+                f"{high[i]} were given."
             )
     return np.ascontiguousarray(X, dtype=STATE)
 

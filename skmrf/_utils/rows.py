@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
+from .log_weights import check_sample_weight
 from .namespaces import is_numpy, namespace
 
 
@@ -56,6 +57,33 @@ class Batch(NamedTuple):
         """
         parts = (self.X, self.Y, self.log_weights, self.rows)
         return Batch(*(None if p is None else p[which] for p in parts), self.epoch, self.step)
+
+
+def weighted_rows(data, sample_weight):
+    """Return the rows with a positive weight as a batch, which also has the log weights.
+
+    Parameters
+    ----------
+    data : Batch
+        All rows, without weights.
+    sample_weight : array-like of shape (n_rows,), or None
+        Weight of each row. None means equal weights.
+
+    Returns
+    -------
+    Batch
+        Rows with positive weight.
+    """
+    weights = check_sample_weight(sample_weight, data.X.shape[0])
+    if weights is None:
+        return data
+    counted = weights > 0
+    return data.take(counted)._replace(log_weights=np.log(weights[counted]))
+
+
+def sample_weights(data):
+    """Return the row weights of a batch, shape (n_rows,), or None if all weights are equal."""
+    return None if data.log_weights is None else np.exp(data.log_weights)
 
 
 def dense_rows(X):

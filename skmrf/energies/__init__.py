@@ -10,12 +10,12 @@ from .conditional_bipartite import ConditionalBipartiteEnergy
 from .factor_graph import FactorGraph
 from .neural import NeuralEnergy
 from .pairwise import PairwiseEnergy
-from .protocols import ContinuousEnergy, DiscreteEnergy, GibbsEnergy
+from .protocols import BinaryPairwiseEnergy, ContinuousEnergy, DiscreteEnergy, GibbsEnergy
 from .semi_restricted import SemiRestrictedEnergy
 from .structured_protocols import ConditionalLayeredEnergy, LayeredEnergy
-from .table_backed import TableEnergy
 
 __all__ = [
+    "BinaryPairwiseEnergy",
     "BipartiteEnergy",
     "ConditionalBipartiteEnergy",
     "ConditionalLayeredEnergy",
@@ -28,5 +28,4 @@ __all__ = [
     "NeuralEnergy",
     "PairwiseEnergy",
     "SemiRestrictedEnergy",
-    "TableEnergy",
 ]

@@ -21,7 +21,6 @@ protocol                           addition to :class:`~skmrf.energies.Energy`
 
 The first five protocols are in this module. :class:`TableEnergy` is in
 ``skmrf.energies.table_backed``. The last four are in ``skmrf.energies.structured_protocols``.
-:class:`LabelGraphEnergy` is the protocol that the learners of ``CRF`` require.
 """
 
 from abc import abstractmethod

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._utils.rows import sample_weights
 from ..training import AdaptiveRate, logistic_start
 from ..training.logistic_start import add_idle_units
 from ..training.settings import Settings
-from ._rows import sample_weights
 
 MIN_PATIENCE = 2000  # updates without a better score
 FIRST_RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}

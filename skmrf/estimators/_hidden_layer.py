@@ -4,12 +4,12 @@ import numpy as np
 from scipy.special import expit
 
 from .._utils.log_weights import normalized_weights
-from .._utils.rows import dense_rows
+from .._utils.rows import dense_rows, sample_weights
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
 from ..structure.chow_liu import fit_tree, pair_couplings
 from ..training import AdaptiveRate, initial_values
 from ..training.held_out import layered_score
-from ._rows import complete_states, rows_of_log_partition, sample_weights
+from ._training import complete_states, rows_of_log_partition
 from ._weight_decay import RECENCY, is_preconditioned, preconditioned_settings
 
 FIRST_RATES = {"adam": 0.006, "sgd": 0.06, "momentum": 0.012}

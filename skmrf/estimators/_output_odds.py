@@ -8,10 +8,9 @@ import numpy as np
 from .._jax import open_device
 from .._utils.parallel import parallel_jobs
 from .._utils.parameters import identity_of
-from .._utils.rows import dense_rows
+from .._utils.rows import dense_rows, sample_weights
 from ..learners import ConditionalLearner
 from ..training.logistic_start import log_losses
-from ._rows import sample_weights
 
 N_ROWS = 1024  # rows per call of inference
 DEVICE_MESSAGES = 2**26  # messages that a device computes together

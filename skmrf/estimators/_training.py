@@ -1,4 +1,4 @@
-"""Parameters of the training loop."""
+"""Parameters of the training loop, held-out rows, and rows at which Markov chains start."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from .._jax import open_device
+from .._utils.codes import MISSING
 from .._utils.parameters import check_auto, check_flag, check_number
-from ..learners.base import has_missing
+from ..learners.base import draw_states, is_solvable
 from ..training import optimizers, penalties, schedules
 from ..training.settings import Settings
 
+N_STARTS = 512  # rows at which reverse annealing chains of log Z start
 N_ARRAYS = 6  # arrays of the size of the parameters that training keeps in memory
 
 
@@ -192,8 +194,81 @@ def check_memory(n_parameters, max_bytes, what, remedy):
         )
 
 
-def is_solvable(learner, data):
-    """Return True if a deterministic solver can maximise the learner's objective on the rows."""
-    if learner is None or not learner.deterministic:
-        return False
-    return learner.objective_takes_missing or not has_missing(data.shown)
+def hold_out(data, parameters, rng, *, min_rows=1):
+    """Split the rows into training rows and held-out rows for early stopping.
+
+    Parameters
+    ----------
+    data : Batch
+        All rows.
+    parameters : TrainingParameters
+        Parameters of the estimator.
+    rng : Generator
+        Random numbers that select the held-out rows.
+    min_rows : int, default=1
+        Smallest number of rows with which ``early_stopping="auto"`` holds rows out.
+
+    Returns
+    -------
+    data : Batch
+        Training rows.
+    held_out : Batch or None
+        Held-out rows. None without early stopping.
+    """
+    n = data.X.shape[0]
+    if not parameters.stops_early(n, min_rows):
+        return data, None
+    n_held_out = max(1, round(parameters.validation_fraction * n))
+    if n_held_out >= n:
+        raise ValueError(
+            f"early_stopping holds out rows, so X must have at least 2 rows; got n_samples = {n}."
+        )
+    order = rng.permutation(n)
+    return data.take(order[n_held_out:]), data.take(order[:n_held_out])
+
+
+def complete_states(rows, rng):
+    """Return the rows without missing entries, with states drawn from probabilities.
+
+    Parameters
+    ----------
+    rows : Batch
+        Rows of state codes, or of probabilities as floating-point numbers.
+    rng : Generator
+        Random numbers of the drawn states.
+
+    Returns
+    -------
+    Batch
+        Complete rows of state codes.
+    """
+    rows = rows._replace(X=draw_states(rows.X, rng))
+    return rows.take((rows.X != MISSING).all(axis=1))
+
+
+def random_states(data, rng):
+    """Return states of random complete rows, at which reverse annealing chains start.
+
+    Parameters
+    ----------
+    data : Batch
+        Rows of state codes, or of probabilities as floating-point numbers.
+    rng : Generator
+        Random numbers that select the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns) or None
+        At most 512 rows; None if all of them have missing entries.
+    """
+    few = rng.permutation(data.X.shape[0])[:N_STARTS]
+    states = complete_states(data.take(few), rng).X
+    return states if len(states) else None
+
+
+def rows_of_log_partition(data, rng):
+    """Return fitted attributes for the estimate of log Z.
+
+    They are rows at which reverse annealing chains start, and the number of training rows.
+    """
+    return {"_starts": random_states(data, rng), "_n_rows": data.X.shape[0]}

@@ -22,7 +22,7 @@ from ..training.preconditioning import (
     PreconditionedSGD,
 )
 from ..training.schedules import LinearRate
-from ._rows import complete_states, random_states
+from ._training import complete_states, random_states
 
 STRENGTHS = (30.0, 10.0, 3.0)  # alpha times the number of rows, of weights of hidden units
 COUPLED_STRENGTHS = (300.0, 100.0, *STRENGTHS, 1.0, 0.3, 0.1)  # the same with couplings

@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold, check_two_states
 from .._data.numeric import numeric_rows
 from .._utils.parameters import check_auto, check_generator, check_number
-from .._utils.rows import Batch
+from .._utils.rows import Batch, weighted_rows
 from ..energies import PairwiseEnergy, SemiRestrictedEnergy
 from ..learners.registry import make_learner
 from ..training import data_moments, initial_values
@@ -15,9 +15,8 @@ from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
 from ._density import VisibleEstimator
 from ._hidden_layer import initial_coupled_layers, training_settings
-from ._rows import hold_out, rows_of_log_partition, weighted_rows
 from ._session import FitSession
-from ._training import TrainingParameters
+from ._training import TrainingParameters, hold_out, rows_of_log_partition
 from ._weight_decay import choose, choose_model, is_preconditioned, preconditioned_settings
 
 SIZES = (0, 32, 128, 512)  # numbers of hidden units that n_components="auto" compares

@@ -12,7 +12,7 @@ from .._data.classes import OutputEncoder, check_given, check_two_labels
 from .._data.numeric import fit_scaler, numeric_rows, scale_inputs
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_number, check_number_or
-from .._utils.rows import Batch, dense_rows
+from .._utils.rows import Batch, dense_rows, sample_weights, weighted_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import ConditionalLearner
 from ..training.logistic_start import add_hidden_units, add_idle_units, independent_outputs
@@ -20,9 +20,8 @@ from ..variational.bipartite import check_weights, unit_probabilities
 from ._base import LearnedEstimator, unchanged_on_error
 from ._conditional_training import LogisticStart, is_auto
 from ._output_odds import OutputInference, has_probabilities
-from ._rows import hold_out, sample_weights, weighted_rows
 from ._session import FitSession
-from ._training import TrainingParameters
+from ._training import TrainingParameters, hold_out
 
 MIN_ROWS_FOR_HOLD_OUT = 200  # with early_stopping="auto"
 

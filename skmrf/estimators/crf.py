@@ -25,9 +25,8 @@ from ._crf_training import (
     keep_known,
     make_settings,
 )
-from ._rows import hold_out
 from ._session import FitSession
-from ._training import TrainingParameters
+from ._training import TrainingParameters, hold_out
 
 GRAPHS = "chain", "second-order chain", "tree", "grid", "given"
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.categories import CategoryEncoder, check_categories, resolve_categories
 from .._data.cliques import cliques_from_pairs, resolve_cliques
 from .._data.frames import column_names, read_columns
-from .._utils.rows import Batch
+from .._utils.rows import Batch, weighted_rows
 from ..energies import FactorGraph
 from ..energies.layout import Layout
 from ..energies.protocols import BinaryPairwiseEnergy, factor_graph_of
@@ -27,9 +27,8 @@ from ._automatic import (
 from ._base import unchanged_on_error
 from ._density import VisibleEstimator
 from ._refinement import settings_of
-from ._rows import hold_out, rows_of_log_partition, weighted_rows
 from ._session import FitSession, fitted_attributes
-from ._training import TrainingParameters
+from ._training import TrainingParameters, hold_out, rows_of_log_partition
 
 
 class DiscreteMRF(VisibleEstimator):

@@ -13,7 +13,7 @@ from .. import samplers
 from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold
 from .._data.numeric import numeric_rows
 from .._utils.parameters import check_choice, check_generator, check_number
-from .._utils.rows import Batch
+from .._utils.rows import Batch, weighted_rows
 from ..energies import BipartiteEnergy
 from ..learners.base import draw_states
 from ..samplers import gibbs_queries
@@ -25,9 +25,8 @@ from ._hidden_layer import (
     training_settings,
     tree_layers,
 )
-from ._rows import hold_out, weighted_rows
 from ._session import FitSession
-from ._training import TrainingParameters
+from ._training import TrainingParameters, hold_out
 from ._weight_decay import choose, split_rows
 
 STATES = (0.0, 1.0)

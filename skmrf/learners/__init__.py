@@ -1,7 +1,6 @@
 """Learners: training algorithms, which estimate the gradient of the log-likelihood."""
 
-from .._utils.phases import CliqueMoments, States, UnitMoments
-from .._utils.results import Latest
+from .._utils.phases import CliqueMoments, States
 from .._utils.rows import Batch
 from .base import DataPhase, Learner
 from .bp import BP, BPCD, MeanField
@@ -9,7 +8,14 @@ from .bpchain_cd import BPChainCD
 from .cd import CD, CDPercLoss
 from .conditional import ConditionalLearner
 from .conditional_mle import LR, MLEBP, MLEMF
-from .crf import SSVM, CRFLikelihood, CRFPropagation, CRFPseudoLikelihood, Perceptron
+from .crf import (
+    SSVM,
+    CRFLikelihood,
+    CRFPropagation,
+    CRFPseudoLikelihood,
+    GraphLearner,
+    Perceptron,
+)
 from .exact import Exact
 from .grid import Grid
 from .max_margin import LSSVM, MSSVM
@@ -78,12 +84,13 @@ __all__ = [
     "Batch",
     "BeliefLearner",
     "CDPercLoss",
+    "CRFPropagation",
     "CliqueMoments",
     "ConditionalLearner",
     "DataPhase",
     "Exact",
+    "GraphLearner",
     "Grid",
-    "Latest",
     "Learner",
     "MeanField",
     "ParallelTempering",
@@ -92,7 +99,6 @@ __all__ = [
     "PseudoLikelihood",
     "States",
     "TemperedTransitions",
-    "UnitMoments",
     "Variational",
     "register",
 ]

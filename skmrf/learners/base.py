@@ -121,14 +121,14 @@ class Learner(BaseEstimator, ABC):
         Returns
         -------
         positive, negative : States, CliqueMoments or UnitMoments
-            Data-dependent and model-dependent phase. :class:`~skmrf.learners.UnitMoments` is for
-            conditional models.
+            Data-dependent and model-dependent phase. ``UnitMoments`` of
+            ``skmrf._utils.phases`` are for conditional models.
         state : object
             State after this step.
         info : dict of str to float
-            Diagnostics. ``history_`` stores their mean over an epoch, or the last value if it is
-            a :class:`~skmrf.learners.Latest`. The fit warns if ``inference_converged``, the share
-            of converged inference runs, is low in the last epoch.
+            Diagnostics. ``history_`` stores their mean over an epoch. The fit warns if
+            ``inference_converged``, the share of converged inference runs, is low in the last
+            epoch.
         """
 
     def n_messages(self, energy, n_rows):
@@ -195,6 +195,13 @@ class Learner(BaseEstimator, ABC):
             Solver.
         """
         return
+
+
+def is_solvable(learner, data):
+    """Return True if a deterministic solver can maximise the learner's objective on the rows."""
+    if learner is None or not learner.deterministic:
+        return False
+    return learner.objective_takes_missing or not has_missing(data.shown)
 
 
 class DataPhase:

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.parameters import check_number
 from .._utils.phases import CliqueMoments, States
-from ..energies import TableEnergy
+from ..energies.table_backed import TableEnergy
 from ..samplers import Product
 from ..variational import arrangement, belief_propagation, mean_field
 from .base import DataPhase, Learner

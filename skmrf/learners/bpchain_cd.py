@@ -8,7 +8,7 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import effective_sample_size, log_mean_exp
 from .._utils.parameters import check_number
 from .._utils.phases import States
-from ..energies import TableEnergy
+from ..energies.table_backed import TableEnergy
 from ..samplers.chained_bp import Chain, ChainSettings
 from ..samplers.enumerated_states import EnumeratedStates
 from ..variational import belief_propagation

@@ -18,7 +18,12 @@ from .frank_wolfe import BlockFrankWolfe, ChainFrankWolfe
 
 
 class GraphLearner(Learner):
-    """Base class of learners of labels of sequences, trees and graphs.
+    """Base class of learners of labels of sequences, trees and graphs, for ``CRF``.
+
+    ``batch.X`` has the graphs of the examples, which are passed to the methods of the energy. Its
+    attribute ``labels`` has the label of each node, an int from 0, or -1 if it is missing. The
+    state of the learner is an :class:`Observed`: its ``node_weights`` are the weights of the
+    nodes.
 
     Attributes
     ----------
@@ -50,6 +55,12 @@ class GraphLearner(Learner):
     def solver_options(self):
         """Return the options of the inference method, a dict."""
         return {}
+
+    def step(self, energy, batch, state, rng):
+        """Raise a NotImplementedError unless the learner makes stochastic steps."""
+        raise NotImplementedError(
+            f'The learner {self!r} has no stochastic steps. Use optimizer="lbfgs" or "auto".'
+        )
 
 
 @dataclass
@@ -244,12 +255,6 @@ class CRFPseudoLikelihood(GraphLearner):
         residuals = -np.exp(log_p)
         residuals[rows, graphs.labels] += 1.0
         return float(weights @ log_p[rows, graphs.labels]), residuals * weights[:, None]
-
-    def step(self, energy, batch, state, rng):
-        """Raise a NotImplementedError, because only a deterministic solver can use this learner."""
-        raise NotImplementedError(
-            'learner="pseudo-likelihood" of a CRF needs optimizer="lbfgs" or "auto".'
-        )
 
     def objective(self, energy, batch, state):
         """Return the mean pseudo-log-likelihood of an example in nats, and its gradient."""

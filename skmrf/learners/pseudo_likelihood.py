@@ -16,8 +16,8 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.parallel import run_blocks
 from .._utils.phases import CliqueMoments
-from ..energies import TableEnergy
 from ..energies.conditionals import BinaryConditionals
+from ..energies.table_backed import TableEnergy
 from .base import GibbsImputer, Learner, unique_rows
 
 CHUNK_SIZE = 2**22

@@ -7,8 +7,8 @@ import numpy as np
 from .._utils.log_weights import logsumexp
 from .._utils.namespaces import namespace
 from .._utils.parameters import check_choice, check_counts, check_number
-from ..samplers import Tempering, spawn_generators
-from ..samplers.smc import Interpolation, resample, run_smc, run_smc_from_reference
+from ..samplers import spawn_generators
+from ..samplers.smc import Interpolation, Tempering, resample, run_smc, run_smc_from_reference
 from .base import REFERENCES
 from .particles import ParticleLearner, Particles
 from .smc import N_PARTICLES, n_particles_of, smc_info

@@ -15,8 +15,8 @@ from .._utils.rows import dense_rows
 from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..energies.protocols import check_energy
-from ..samplers import Product, Tempering, spawn_generators, sweep
-from ..samplers.smc import resample, run_smc
+from ..samplers import Product, spawn_generators, sweep
+from ..samplers.smc import Tempering, resample, run_smc
 from .intervals import (
     MIN_ESS,
     TRUSTED_ESS,

@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from .._utils.parameters import check_number
 from .._utils.warn import warn_caller
 from .._version import __version__
-from ..energies import TableEnergy
+from ..energies.table_backed import TableEnergy
 
 DIGEST_BYTES = 32  # at the end of a file
 BYTES_PER_READ = 2**20

@@ -6,7 +6,7 @@ from .._kernels.tables import precondition_pairs, precondition_singles
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import sigmoid, without_diagonal
-from ..energies import TableEnergy
+from ..energies.table_backed import TableEnergy
 from .optimizers import SGD
 
 MAX_STATES = 64  # of a variable whose tables are centred

@@ -5,20 +5,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from estimator_models import sequences
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from skmrf import CRF, RBM
 from skmrf._data.sequences import read_examples
 from skmrf._utils.label_graphs import LabelGraphs
 from skmrf._utils.phases import GraphMoments
 from skmrf._utils.rows import Batch
 from skmrf.energies.crf import CRFEnergy, without_labels
 from skmrf.exact import label_trees
-from skmrf.learners import SSVM, Perceptron
-from skmrf.learners.crf import CRFLikelihood, CRFPropagation, CRFPseudoLikelihood
+from skmrf.learners import SSVM, CRFPropagation, GraphLearner, Perceptron, register
+from skmrf.learners.crf import CRFLikelihood, CRFPseudoLikelihood
 from skmrf.learners.frank_wolfe import BlockFrankWolfe, ChainFrankWolfe
+from skmrf.learners.registry import FAMILIES
 from skmrf.likelihood import label_graphs
 from skmrf.training import loop
 from skmrf.training import state as loop_state
@@ -275,6 +278,26 @@ def test_propagation_has_the_fixed_point_of_a_second_implementation(kind, seed):
 # Gradients ------------------------------------------------------------------------------
 
 
+class SmoothedPseudoLikelihood(GraphLearner):
+    """Pseudo-likelihood of known labels, some of which are wrong with a given probability."""
+
+    deterministic = True
+
+    def __init__(self, smoothing=0.1):
+        self.smoothing = smoothing
+
+    def objective(self, energy, batch, state):
+        """Return the expected pseudo-log-likelihood of an example, and its gradient."""
+        graphs, weights = batch.X, state.node_weights[:, None]
+        scores = energy.conditional_scores(graphs)
+        log_p = scores - logsumexp(scores, axis=1, keepdims=True)
+        targets = np.full(log_p.shape, self.smoothing / log_p.shape[1])
+        targets[np.arange(len(targets)), graphs.labels] += 1.0 - self.smoothing
+        value = float((weights * targets * log_p).sum())
+        residuals = weights * (targets - np.exp(log_p))
+        return value, energy.conditional_statistics(residuals, graphs)
+
+
 def numeric_gradient(function, energy, step=1e-5):
     """Return the gradient of a function of an energy, by central differences."""
     out = {}
@@ -300,8 +323,9 @@ def numeric_gradient(function, energy, step=1e-5):
         (CRFPropagation(tol=1e-12, max_iter=1000), 0.0),
         (Perceptron(), 0.0),
         (SSVM(), 0.0),
+        (SmoothedPseudoLikelihood(), 0.0),
     ],
-    ids=["exact", "exact-missing", "pseudo-likelihood", "bp", "perceptron", "ssvm"],
+    ids=["exact", "exact-missing", "pseudo-likelihood", "bp", "perceptron", "ssvm", "own"],
 )
 def test_gradients_equal_finite_differences(graph, learner, missing, seed):
     rng = np.random.default_rng(seed)
@@ -323,6 +347,22 @@ def test_gradients_equal_finite_differences(graph, learner, missing, seed):
     expected = numeric_gradient(value, energy)
     for name, array in expected.items():
         assert_allclose(gradient[name], array, atol=1e-6, err_msg=name)
+
+
+def test_own_learner_by_instance_and_by_name():
+    """Check that CRF takes a learner of another author, and that other estimators refuse it."""
+    X, y = sequences()
+    own = CRF(learner=SmoothedPseudoLikelihood(), alpha=0.01).fit(X, y)
+    register("smoothed", SmoothedPseudoLikelihood)
+    try:
+        named = CRF(learner="smoothed", alpha=0.01).fit(X, y)
+    finally:
+        del FAMILIES["crf"]["smoothed"]
+    assert named.score(X, y) == own.score(X, y) > 0.95
+    plain = CRF(learner="pseudo-likelihood", alpha=0.01).fit(X, y)
+    assert own.predict_marginals(X)[0].max() < plain.predict_marginals(X)[0].max()
+    with pytest.raises(ValueError, match=r"^RBM cannot take the learner SmoothedPseudo"):
+        RBM(learner=SmoothedPseudoLikelihood()).fit(np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

@@ -20,8 +20,15 @@ from skmrf import (
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
-from skmrf.energies import BipartiteEnergy, DiscreteEnergy, FactorGraph, GibbsEnergy, LayeredEnergy
-from skmrf.energies.protocols import BinaryPairwiseEnergy
+from skmrf.energies import (
+    BinaryPairwiseEnergy,
+    BipartiteEnergy,
+    DiscreteEnergy,
+    FactorGraph,
+    GibbsEnergy,
+    LayeredEnergy,
+    PairwiseEnergy,
+)
 from skmrf.energies.structured_protocols import HiddenLayerEnergy
 from skmrf.exact.expectations import exact_model
 from skmrf.inference import log_partition, map_assignment, marginals, sample
@@ -41,9 +48,7 @@ from skmrf.learners import (
 from skmrf.learners.registry import LEARNERS, accepted
 from skmrf.likelihood import ais
 from skmrf.samplers import Product, spawn_generators, sweep, trace_chains
-from skmrf.training.loop import run
-from skmrf.training.settings import Settings
-from skmrf.training.state import start
+from skmrf.training import fit_energy
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -220,15 +225,6 @@ def test_queries():
     assert_allclose(np.exp(model.score_samples(X)), p)
 
 
-def train(energy, learner, rows, rng, max_iter=150):
-    """Train an energy as in the guide and return the learned energy."""
-    settings = Settings(max_iter=max_iter, complete=False)
-    if learner.deterministic:
-        settings.optimizer = None
-    state = start(energy, learner, rows, settings, rng)
-    return run(learner, rows, settings, state).result()
-
-
 QUICK_LEARNERS = "exact", "pcd"
 
 
@@ -244,7 +240,7 @@ def test_learners_match_the_moments(name, seed):
     rng = np.random.default_rng(seed)
     X, p, _ = enumerate_distribution(UniformIsing(N, 0.15, 0.2))
     rows = X[rng.choice(len(X), size=500, p=p)]
-    learned = train(UniformIsing(N, 0.0, 0.0), LEARNERS[name](), Batch(rows), rng)
+    learned = fit_energy(UniformIsing(N, 0.0, 0.0), name, rows, max_iter=150, random_state=rng)
     states, p, _ = enumerate_distribution(learned)
     for power in (1, 2):
         observed, modelled = rows.sum(axis=1) ** power, states.sum(axis=1) ** power
@@ -256,9 +252,36 @@ def test_learners_of_other_protocols_raise(seed):
     energy = UniformIsing(N, 0.0, 0.0)
     assert "bp" not in accepted(UniformIsing)
     assert {"exact", "pcd", "psmc"} <= accepted(UniformIsing).keys()
-    rows = Batch(np.zeros((4, N), dtype=np.int16))
-    with pytest.raises(ValueError, match=r"cannot take the learner BP\(\): .*TableEnergy.*'exact'"):
-        start(energy, BP(), rows, Settings(), np.random.default_rng(seed))
+    rows = np.zeros((4, N), dtype=int)
+    for learner in (BP(), "bp"):
+        with pytest.raises(ValueError, match=r"cannot take the learner BP.*TableEnergy.*'exact'"):
+            fit_energy(energy, learner, rows, random_state=seed)
+
+
+@pytest.mark.parametrize(
+    ("rows", "match"),
+    [
+        (np.full((3, N), 2), r"Variable 0 has 2 states \(codes 0 to 1, -1 if missing\)"),
+        (np.full((3, N), 0.5), "integer codes"),
+        (np.zeros((3, N - 1)), f"one column per variable; got \\(3, {N - 1}\\)"),
+    ],
+)
+def test_rows_that_do_not_fit_the_energy(rows, match):
+    with pytest.raises(ValueError, match=match):
+        fit_energy(UniformIsing(N, 0.0, 0.0), "pcd", rows)
+
+
+def test_weights_count_as_repetition(seed):
+    """Check that weight 2 is the same as a row twice, and that missing entries are accepted."""
+    rows = np.random.default_rng(seed).integers(-1, 2, size=(30, N))
+    first = PairwiseEnergy(np.zeros((N, N)), np.zeros(N))
+    weights = np.random.default_rng(seed + 1).integers(3, size=30)
+    models = [
+        fit_energy(first, "exact", rows, sample_weight=weights, alpha=0.1),
+        fit_energy(first, "exact", np.repeat(rows, weights, axis=0), alpha=0.1),
+    ]
+    for k, v in models[0].theta.items():
+        assert_allclose(v, models[1].theta[k], atol=1e-4)
 
 
 class RingIsing(BinaryPairwiseEnergy):
@@ -504,7 +527,7 @@ def test_learned_structured_energies(name, learner, seed):
     first = truth.with_theta(
         {k: v + rng.normal(0, 0.01, v.shape) for k, v in truth.tempered(0).theta.items()}
     )
-    learned = train(first, LEARNERS[learner](), Batch(rows), rng)
+    learned = fit_energy(first, learner, rows, max_iter=150, random_state=rng)
 
     def score(energy):
         return energy.log_marginal(rows).mean() - enumerate_distribution(energy)[2]
@@ -565,6 +588,7 @@ def test_contrastive_divergence_of_a_conditional_energy(seed):
     """Check that CD recovers the coefficients of a logistic regression."""
     rng = np.random.default_rng(seed)
     X, coef = rng.normal(size=(2000, 2)), np.array([1.0, -0.5])
-    y = (rng.random(2000) < expit(X @ coef)).astype(np.int16)
-    learned = train(LogisticRegression({"coef": np.zeros(2)}), CD(), Batch(X, y[:, None]), rng, 60)
+    Y = (rng.random((2000, 1)) < expit(X @ coef)[:, None]).astype(int)
+    first = LogisticRegression({"coef": np.zeros(2)})
+    learned = fit_energy(first, CD(), X, Y, max_iter=60, random_state=rng)
     assert_allclose(learned.theta["coef"], coef, atol=0.3)

@@ -29,7 +29,7 @@ from skmrf.learners import (
     ParticleFilteredMCMCMLE,
     TemperedTransitions,
 )
-from skmrf.samplers import Tempering
+from skmrf.samplers.smc import Tempering
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from boltzmann import BalancedPSMC, LiteralPSMC

@@ -10,8 +10,8 @@ from zoo import LAYERED, ZOO, enumerate_states, layers
 from skmrf._utils.codes import STATE
 from skmrf._utils.log_weights import logsumexp, normalized_weights
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.samplers import Product, Tempering, spawn_generators
-from skmrf.samplers.smc import Interpolation, equal_log_weights, resample, run_smc
+from skmrf.samplers import Product, spawn_generators
+from skmrf.samplers.smc import Interpolation, Tempering, equal_log_weights, resample, run_smc
 
 MODELS = {n: ZOO[n] for n in ("chain", "cycle", "orders", "zero_one", "zeros", "zeros_binary")}
 MODELS |= {n: LAYERED[n] for n in ("few_hidden", "many_hidden", "single_precision")}

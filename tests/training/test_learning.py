@@ -25,17 +25,16 @@ from skmrf import (
 from skmrf._utils.log_weights import effective_sample_size
 from skmrf._utils.phases import CliqueMoments
 from skmrf._utils.results import History
-from skmrf._utils.rows import Batch
-from skmrf.estimators._rows import hold_out, weighted_rows
-from skmrf.estimators._training import TrainingParameters
+from skmrf._utils.rows import Batch, weighted_rows
+from skmrf.estimators._training import TrainingParameters, hold_out
 from skmrf.learners import PCD, Exact, Learner
-from skmrf.training import AdaptiveRate, ConstantRate, loop, optimizers, reports
+from skmrf.training import AdaptiveRate, loop, optimizers, reports
 from skmrf.training import state as loop_state
 from skmrf.training.loop import sort_rows, take_rows
 from skmrf.training.optimizers import OPTIMIZERS
 from skmrf.training.penalties import L1, L2, GroupL1, NoPenalty, make_penalty
 from skmrf.training.reports import SilentReports
-from skmrf.training.schedules import InverseRate, StepRate, make_rate
+from skmrf.training.schedules import ConstantRate, InverseRate, StepRate, make_rate
 from skmrf.training.settings import NoRestriction, Settings
 
 GROUPS = {"a": np.array([-1, 0, 0, 1, 1, 1]), "b": np.array([-1, -1])}

@@ -7,14 +7,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import learn_columns, standardise
 from ..._utils.parameters import check_choice, check_generator, check_number_or
-from ..._utils.rows import Batch
+from ..._utils.rows import Batch, weighted_rows
 from ...energies import NeuralEnergy
 from ...learners import BeliefLearner
 from ...likelihood.neural import neural_log_partition
 from .._base import unchanged_on_error
-from .._rows import hold_out, weighted_rows
 from .._session import FitSession
-from .._training import TrainingParameters
+from .._training import TrainingParameters, hold_out
 from .gaussian_potentials import EXACT, TableDensity, fit_gaussians, impute_gaussians, log_densities
 from .initial_energy import (
     MAX_BASE,
