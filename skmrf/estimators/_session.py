@@ -8,7 +8,6 @@ from sklearn.exceptions import ConvergenceWarning
 from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator
 from .._utils.warn import warn_caller
-from ..learners.particles import Particles
 from ..training import checkpoints, loop
 from ..training import state as loop_state
 from ..training.reports import EpochReports
@@ -52,7 +51,7 @@ class FitSession:
             self._previous, self._previous_seed = fitted.get("_loop_state"), fitted["_seed"]
             previous = self._previous
             self.energy = fitted["energy_"] if previous is None else previous.energy
-        self._estimator = estimator
+        self._estimator, self._learner = estimator, None
         self._reports = EpochReports(estimator, X, y, parameters.max_iter, n_sub_estimators)
         self._checkpoint = estimator._checkpoint  # set by the callbacks
         self.is_interrupted = False  # Ctrl-C stopped the fit of a sub-estimator
@@ -110,7 +109,7 @@ class FitSession:
         LoopState
             Final state.
         """
-        reports = self._reports
+        self._learner, reports = learner, self._reports
         reports.summary, reports.checkpoint = attributes, self._checkpoint
         state = self._run(learner, data, settings)
         is_trained = state.epoch > state.start_epoch
@@ -209,27 +208,25 @@ class FitSession:
             n_iter=state.epoch,
             converged=state.converged,
         ) | {
-            "_ladder": _compact_ladder(state.learner, energy),
-            "_chains": _compact_chains(state.learner),
+            "_ladder": _compact_ladder(self._learner, state.learner, energy),
+            "_chains": _compact_chains(self._learner, state.learner),
             "_loop_state": state if parameters.warm_start else None,
             "_interrupted": state.interrupted,
         }
 
 
-def _compact_ladder(learner_state, energy):
+def _compact_ladder(learner, learner_state, energy):
     """Return the ladder of a learner up to the fitted model, or None if it has none."""
-    ladder = getattr(learner_state, "ladder", None)
+    ladder = None if learner is None else learner.ladder(learner_state)
     if ladder is None:
         return None
     return ladder.with_last(energy, ladder.states[-1]).compact()
 
 
-def _compact_chains(learner_state):
+def _compact_chains(learner, learner_state):
     """Return the last states of the Markov chains of a learner, or None if it has none."""
-    if not isinstance(learner_state, Particles) or learner_state.log_weights is not None:
-        return None
-    X = learner_state.X
-    return X.astype(np.min_scalar_type(int(max(X.max(initial=0), 1))))
+    X = None if learner is None else learner.chains(learner_state)
+    return None if X is None else X.astype(np.min_scalar_type(int(max(X.max(initial=0), 1))))
 
 
 def fitted_attributes(energy, *, seed=0, history=None, n_iter=0, converged=True):

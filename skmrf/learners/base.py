@@ -172,6 +172,36 @@ class Learner(BaseEstimator, ABC):
             'such as optimizer="sgd".'
         )
 
+    def chains(self, state):
+        """Return the last states of the Markov chains of the learner, or None if it has none.
+
+        Parameters
+        ----------
+        state : object
+            State of this learner.
+
+        Returns
+        -------
+        ndarray of shape (n_chains, n_visible) or None
+            State codes, each from the distribution of the last model.
+        """
+        return
+
+    def ladder(self, state):
+        """Return the ladder of models from which chains draw states, or None if there is none.
+
+        Parameters
+        ----------
+        state : object
+            State of this learner.
+
+        Returns
+        -------
+        Ladder or None
+            Ladder of ``skmrf.samplers.ladder``.
+        """
+        return
+
     def make_solver(self, energy, batch, settings, rng):
         """Return the learner's own solver of its objective; None for L-BFGS or FISTA.
 

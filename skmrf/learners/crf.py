@@ -354,7 +354,7 @@ class SSVM(Perceptron):
 
     def make_solver(self, energy, batch, settings, rng):
         """Return the block-coordinate Frank-Wolfe solver."""
-        alpha = getattr(settings.penalty, "alpha", 0.0)
+        alpha = settings.penalty.alpha
         if not (settings.penalty.smooth and alpha > 0):
             raise ValueError(
                 'The solver of learner="ssvm" needs penalty="l2" and alpha > 0. Otherwise use '

@@ -1,6 +1,6 @@
 """Markov chain Monte Carlo (MCMC) maximum likelihood by reweighted particles."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_counts, check_number
@@ -9,6 +9,19 @@ from ..samplers.smc import equal_log_weights, resample, run_if, run_smc_from_ref
 from .base import REFERENCES
 from .particles import ParticleLearner, Particles
 from .smc import weights_info
+
+
+@dataclass
+class AgedParticles(Particles):
+    """State of learners that reweight particles.
+
+    Attributes
+    ----------
+    age : int
+        Number of training steps since the particles were last resampled.
+    """
+
+    age: int = 0
 
 
 class _ReweightingLearner(ParticleLearner):
@@ -29,7 +42,7 @@ class _ReweightingLearner(ParticleLearner):
         first, generators = run_smc_from_reference(reference, energy, self.n_particles, rng)
         chosen = resample(first.log_weights, self.n_particles, rng)
         weights = equal_log_weights(self.n_particles)
-        return Particles(data, reference, energy, first.X[chosen], weights, generators, extra=0)
+        return AgedParticles(data, reference, energy, first.X[chosen], weights, generators)
 
     def _reweight(self, energy, state):
         """Return the particles with normalised importance weights for the new model."""
@@ -104,10 +117,10 @@ class MCMCMLE(_ReweightingLearner):
         positive = state.data(energy, batch)
         state = self._reweight(energy, state)
         info = weights_info(state.log_weights)
-        age = state.extra + 1
+        age = state.age + 1
         is_due = (age >= self.reset) | (info["ess"] < self.ess_threshold)
         state = self._resample_and_move_if(is_due, state, rng)
-        state = replace(state, extra=age * (1 - is_due))
+        state = replace(state, age=age * (1 - is_due))
         return positive, state.phase, state, info
 
 

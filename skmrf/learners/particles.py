@@ -22,7 +22,6 @@ from .._utils.parameters import identity_of
 from .._utils.phases import States
 from ..energies import Energy
 from ..samplers import Product
-from ..samplers.ladder import Ladder
 from .base import DataPhase, Learner
 
 
@@ -46,8 +45,6 @@ class Particles:
         Random generators, one per block of particles.
     log_partition, variance : float
         Running estimate of log Z of ``energy`` in nats, and its variance; nan without an estimate.
-    extra : object
-        Further state of the learner.
     hidden : ndarray of shape (n_particles, n_hidden) or None
         Means of the latent units given ``X``, if they have been computed.
     learner : tuple
@@ -62,7 +59,6 @@ class Particles:
     generators: list
     log_partition: float = np.nan
     variance: float = np.nan
-    extra: Any = None
     hidden: np.ndarray | None = None
     learner: Any = None
 
@@ -70,12 +66,6 @@ class Particles:
     def phase(self):
         """Negative phase (model expectation) of the gradient: the particles and their weights."""
         return States(self.X, self.hidden, self.log_weights)
-
-    @property
-    def ladder(self):
-        """Ladder from independent columns to the model, or None if the learner has none."""
-        ladder = self.extra[0] if isinstance(self.extra, tuple) else None
-        return ladder.with_last(self.energy, self.X) if isinstance(ladder, Ladder) else None
 
 
 class ParticleLearner(Learner):
@@ -103,3 +93,7 @@ class ParticleLearner(Learner):
         if not isinstance(state, Particles) or state.learner != identity_of(self):
             return self.init(energy, batch, rng)
         return replace(state, data=DataPhase(energy, batch, rng))
+
+    def chains(self, state):
+        """Return the states of the particles, or None if they have weights."""
+        return state.X if state.log_weights is None else None

@@ -1,6 +1,6 @@
 """Persistent contrastive divergence."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,19 @@ from .particles import ParticleLearner, Particles
 MIN_CHAINS, MAX_CHAINS = 64, 512
 ANNEALING_INTERVAL = 10  # steps
 LAYERED_CHAINS, LAYERED_SWEEPS, COUPLED_SWEEPS, SWEEPS = 500, 1, 1, 5
+
+
+@dataclass
+class GibbsChains(Particles):
+    """State of PCD, with the states of the hidden units of layered models.
+
+    Attributes
+    ----------
+    hidden_states : ndarray of shape (n_chains, n_hidden) or None
+        States of the hidden units; None for models without two separate layers.
+    """
+
+    hidden_states: np.ndarray | None = None
 
 
 class PCD(ParticleLearner):
@@ -71,7 +84,7 @@ class PCD(ParticleLearner):
             means = energy.hidden_means(X)
             hidden = (rng.random(means.shape) < means).astype(means.dtype)
         generators = spawn_generators(rng, n_chains)
-        return Particles(data, reference, energy, X, None, generators, extra=hidden)
+        return GibbsChains(data, reference, energy, X, None, generators, hidden_states=hidden)
 
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, from Gibbs chains."""
@@ -101,5 +114,5 @@ class PCD(ParticleLearner):
     def _alternate(self, energy, state):
         """Return the chains after layer-wise Gibbs sweeps, with the means of their hidden units."""
         n_sweeps = self.n_sweeps or LAYERED_SWEEPS
-        X, means, H = move_from_hidden(energy, state.extra, state.generators, n_sweeps)
-        return replace(state, X=X, hidden=means, extra=H)
+        X, means, H = move_from_hidden(energy, state.hidden_states, state.generators, n_sweeps)
+        return replace(state, X=X, hidden=means, hidden_states=H)

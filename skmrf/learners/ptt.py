@@ -1,6 +1,7 @@
 """Learner that estimates the model expectation by parallel trajectory tempering."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from .._utils.parameters import check_counts, check_number
 from .._utils.results import Latest
@@ -11,6 +12,22 @@ from .particles import ParticleLearner, Particles
 from .pcd import SWEEPS
 
 N_CHAINS, LAYERED_CHAINS = 200, 500
+
+
+@dataclass
+class LadderChains(Particles):
+    """State of parallel trajectory tempering.
+
+    Attributes
+    ----------
+    rungs : Ladder
+        Models of earlier training steps, from independent columns on, with their chains.
+    age : int
+        Number of training steps.
+    """
+
+    rungs: Any = None
+    age: int = 0
 
 
 class PTT(ParticleLearner):
@@ -68,12 +85,12 @@ class PTT(ParticleLearner):
         reference = data.reference("marginals", energy, batch)
         ladder = Ladder.start(reference, energy, X, rng)
         generators = spawn_generators(rng, n_chains)
-        return Particles(data, reference, energy, X, None, generators, extra=(ladder, 0))
+        return LadderChains(data, reference, energy, X, None, generators, rungs=ladder)
 
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, from a ladder."""
         positive = state.data(energy, batch)
-        ladder, age = state.extra
+        ladder, age = state.rungs, state.age
         X, _ = sweep(energy, state.X, state.generators, n_sweeps=self._n_sweeps(energy))
         if (age + 1) % self.swap_every == 0:
             ladder = self._extend(ladder.with_last(energy, X), rng)
@@ -84,8 +101,12 @@ class PTT(ParticleLearner):
             "swap_rate": float(1.0 - ladder.replicas.rejection_rates.mean()),
             "n_rungs": Latest(len(ladder)),
         }
-        after = replace(state, energy=energy, X=X, extra=(ladder, age + 1))
+        after = replace(state, energy=energy, X=X, rungs=ladder, age=age + 1)
         return positive, after.phase, after, info
+
+    def ladder(self, state):
+        """Return the ladder from independent columns to the last model."""
+        return state.rungs.with_last(state.energy, state.X)
 
     def _n_sweeps(self, energy):
         return self.n_sweeps or (1 if isinstance(energy, HiddenLayerEnergy) else SWEEPS)

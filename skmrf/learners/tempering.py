@@ -1,7 +1,8 @@
 """Learners with tempered Markov chains: parallel tempering and tempered transitions."""
 
 import numbers
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,22 @@ from .base import REFERENCES
 from .particles import ParticleLearner, Particles
 
 ADAPT_EVERY = 100
+
+
+@dataclass
+class TemperedChains(Particles):
+    """State of parallel tempering.
+
+    Attributes
+    ----------
+    replicas : Replicas
+        Chains at all temperatures.
+    age : int
+        Number of training steps.
+    """
+
+    replicas: Any = None
+    age: int = 0
 
 
 class ParallelTempering(ParticleLearner):
@@ -73,18 +90,17 @@ class ParallelTempering(ParticleLearner):
         betas = self._inverse_temperatures()
         X = np.stack([data.draw_rows(batch, self.n_chains, rng) for _ in betas])
         replicas = Replicas.start(betas, X, rng)
-        return Particles(data, reference, energy, X[-1], None, [], extra=(replicas, 0))
+        return TemperedChains(data, reference, energy, X[-1], None, [], replicas=replicas)
 
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, from tempered chains."""
         positive = state.data(energy, batch)
-        replicas, age = state.extra
-        replicas, info = parallel_tempering(energy, state.reference, replicas, rng)
-        age += 1
+        replicas, info = parallel_tempering(energy, state.reference, state.replicas, rng)
+        age = state.age + 1
         is_adaptive = self.adapt and isinstance(self.betas, numbers.Integral)
         if is_adaptive:
             replicas = adapt_ladder(replicas, age % ADAPT_EVERY == 0)
-        state = replace(state, energy=energy, X=replicas.X[-1], extra=(replicas, age))
+        state = replace(state, energy=energy, X=replicas.X[-1], replicas=replicas, age=age)
         info["least_swap_rate"] = 1.0 - replicas.rejection_rates.max()
         return positive, state.phase, state, info
 

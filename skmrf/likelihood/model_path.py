@@ -15,20 +15,17 @@ N_BURN_IN = 100
 
 def check_reference_model(reference, energy):
     """Raise a ValueError unless two factor graphs have the same cliques, in the same order."""
-    a, b = reference.layout, getattr(energy, "layout", None)
-    if not isinstance(energy, FactorGraph) or (
-        a is not b
-        and not (
-            np.array_equal(a.n_states, b.n_states)
-            and np.array_equal(a.clique_ptr, b.clique_ptr)
-            and np.array_equal(a.clique_vars, b.clique_vars)
-            and np.array_equal(a.table_start, b.table_start)
-        )
-    ):
+    if not (isinstance(energy, FactorGraph) and _are_equal(reference.layout, energy.layout)):
         raise ValueError(
             "reference is a FactorGraph, so the energy must be a FactorGraph with the same numbers "
             "of states and the same cliques in the same order."
         )
+
+
+def _are_equal(a, b):
+    """Return True if two layouts have the same cliques, in the same order."""
+    names = "n_states", "clique_ptr", "clique_vars", "table_start"
+    return a is b or all(np.array_equal(getattr(a, k), getattr(b, k)) for k in names)
 
 
 class ModelPath(NamedTuple):

@@ -16,6 +16,7 @@ from .settings import NoRestriction
 MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
+OPTION_TYPES = str, int, float, tuple, type(None)
 SHARED_FIELDS = "optimizer", "rate", "averaged", "n_averaged"  # of the training state
 N_MESSAGES = 3  # arrays of the messages of belief propagation
 
@@ -218,10 +219,15 @@ def pure_update(update, learner, settings, state, form):
         }, info | {"is_done": is_done}
 
     shapes = tuple((k, v.shape) for k, v in energy_form.theta.items())
-    model = type(energy_form), vars(energy_form).get("states"), shapes
+    model = type(energy_form), _options_of(energy_form), shapes
     means = settings.average, settings.recency
     rule = type(learner), identity_of(learner), describe(form.template), *means
     return update_arrays, (*rule, describe(parts), model)
+
+
+def _options_of(energy):
+    """Return the attributes of an energy that are no arrays, such as the numbers of two states."""
+    return tuple((k, v) for k, v in vars(energy).items() if isinstance(v, OPTION_TYPES))
 
 
 def _parts_of(settings):

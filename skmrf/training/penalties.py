@@ -20,6 +20,7 @@ class NoPenalty:
 
     smooth = True
     is_pure = True  # takes arrays of JAX
+    alpha = 0.0  # strength
 
     def value(self, theta):
         """Return 0, the value of no penalty."""

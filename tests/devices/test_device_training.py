@@ -352,11 +352,11 @@ def test_pickles_load_without_jax():
 def test_training_continues():
     """A warm start continues with the chains of the previous fit and counts its epochs."""
     model = small_fit(warm_start=True, max_iter=3).fit(ROWS)
-    chains = model._loop_state.learner.extra.copy()
+    chains = model._loop_state.learner.hidden_states.copy()
     model.fit(ROWS)
     assert model.n_iter_ == 6
     assert model.history_["n_updates"][-1] == 18
-    assert (model._loop_state.learner.extra != chains).any()
+    assert (model._loop_state.learner.hidden_states != chains).any()
     model.partial_fit(ROWS)
     assert model.n_iter_ == 7
 

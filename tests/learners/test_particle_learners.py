@@ -103,14 +103,14 @@ def make_equilibrium_state(learner, energy, X, rng):
     if state.log_weights is not None:
         replaced["log_weights"] = np.full(len(X), -np.log(len(X)))
     if isinstance(learner, ParallelTempering):
-        replicas, age = state.extra
+        replicas = state.replicas
         states = visible_states(energy)
         laws = [
             exact_distribution(energy, float(beta), state.reference)[1] for beta in replicas.betas
         ]
         chains = [states[rng.choice(len(states), size=len(X), p=p)] for p in laws]
         chains[-1] = X
-        replaced["extra"] = (replace(replicas, X=np.stack(chains)), age)
+        replaced["replicas"] = replace(replicas, X=np.stack(chains))
     return replace(state, **replaced)
 
 
