@@ -9,7 +9,6 @@ import numpy as np
 from .._kernels.gibbs import SMALLEST_BETA, draw_in_order
 from .._kernels.layers import draw_by_words, draw_units, softplus_sums, unit_means
 from .._utils.codes import STATE
-from .._utils.namespaces import is_numpy
 from ..energies.conditionals import (
     BinaryConditionals,
     CoupledLayerConditionals,
@@ -274,7 +273,7 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     if isinstance(conditionals, CoupledLayerConditionals):
         coupling, *layers, offset = conditionals
         constant += offset
-    if coupling is None or (is_numpy(coupling) and not coupling.any()):
+    if coupling is None or (isinstance(coupling, np.ndarray) and not coupling.any()):
         X, log_weights = chains.sweep_layers(layers, odds, betas, X, clamped)
     else:
         order = order[:: -1 if reverse else 1]
@@ -285,7 +284,7 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
 
 def have_two_states(log_p, start):
     """Return True if each variable of a reference has two states, and for arrays of JAX."""
-    if not is_numpy(start):
+    if not isinstance(start, np.ndarray):
         return True
     first = np.arange(0, len(log_p), 2)
     return len(log_p) == 2 * len(first) and np.array_equal(start, first)

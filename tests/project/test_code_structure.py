@@ -21,7 +21,7 @@ from skmrf.learners.registry import accepted
 
 ROOT = Path(__file__).parents[2]
 MOST_FILES = 8  # on the call stack of a fit
-MORE_FILES = {"DiscreteMRF of a structure learner": 9, "RBM, ptt": 9}
+MORE_FILES = {"DiscreteMRF of a structure learner": 9}
 SOURCES = sorted((ROOT / "skmrf").rglob("*.py"))
 
 
