@@ -16,7 +16,6 @@ from .settings import NoRestriction
 MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
-OPTION_TYPES = str, int, float, tuple, type(None)
 SHARED_FIELDS = "optimizer", "rate", "averaged", "n_averaged"  # of the training state
 N_MESSAGES = 3  # arrays of the messages of belief propagation
 
@@ -227,7 +226,13 @@ def pure_update(update, learner, settings, state, form):
 
 def _options_of(energy):
     """Return the attributes of an energy that are no arrays, such as the numbers of two states."""
-    return tuple((k, v) for k, v in vars(energy).items() if isinstance(v, OPTION_TYPES))
+    return tuple((k, v) for k, v in vars(energy).items() if _is_option(v))
+
+
+def _is_option(value):
+    if isinstance(value, tuple):
+        return all(map(_is_option, value))
+    return value is None or isinstance(value, str | int | float)
 
 
 def _parts_of(settings):
