@@ -5,6 +5,7 @@ import gzip
 import importlib
 import json
 import sys
+from functools import partial
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -214,8 +215,9 @@ def test_boltzmann_exact_sums(load, seed):
 
 
 @pytest.mark.long
-def test_rbm_rows(load, seed, tmp_path):
+def test_rbm_rows(load, seed, monkeypatch, tmp_path):
     rbm = load("rbm")
+    monkeypatch.setattr(rbm, "RBM", partial(rbm.RBM, alpha=0.01, max_iter=3))
     rng = np.random.default_rng(seed)
     images = {k: 255 * rng.integers(0, 2, (n, 4, 4)) for k, n in (("x_train", 600), ("x_test", 50))}
     np.savez(tmp_path / "mnist.npz", **images)
