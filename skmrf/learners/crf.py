@@ -22,7 +22,7 @@ class GraphLearner(Learner):
 
     ``batch.X`` has the graphs of the examples, which are passed to the methods of the energy. Its
     attribute ``labels`` has the label of each node, an int from 0, or -1 if it is missing. The
-    state of the learner is an :class:`Observed`: its ``node_weights`` are the weights of the
+    state of the learner is an ``Observed``: its ``node_weights`` are the weights of the
     nodes.
 
     Attributes
