@@ -5,13 +5,13 @@ Density estimation and image completion with DiscreteMRF
 :class:`~skmrf.DiscreteMRF` learns the joint distribution of the pixels of handwritten digits. The
 images are the 8 x 8 digits of scikit-learn, in black and white. A single model then computes the
 log-likelihood of new digits, imputes missing pixels, returns the probability of each missing pixel
-and draws samples. The example takes about 20 seconds on one core.
+and draws samples. The example takes about half a minute on one core.
 """
 
 # %%
 # Data
 # ----
-# Each pixel has two categories, ink (1) and paper (0). Three hundred digits are the test set.
+# Each pixel has two categories, ink (1) and paper (0). Two hundred digits are the test set.
 
 import itertools
 import warnings
@@ -27,7 +27,7 @@ from skmrf.learners import PCD
 grey, labels = load_digits(return_X_y=True)
 ink = (grey >= 8).astype(int)
 train, test, _, test_labels = train_test_split(
-    ink, labels, test_size=300, stratify=labels, random_state=0
+    ink, labels, test_size=200, stratify=labels, random_state=0
 )
 
 # %%

@@ -23,7 +23,7 @@ import numpy as np
 from skmrf.datasets import make_ising
 from skmrf.inference import log_partition, marginals
 
-couplings = np.array([0.15, 0.3, 0.45, 0.6, 0.9, 1.2])
+couplings = np.array([0.3, 0.45, 0.6, 0.9, 1.2])
 n_draws = 5
 
 
