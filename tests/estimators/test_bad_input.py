@@ -12,6 +12,7 @@ from skmrf import (
     BoltzmannMachine,
     CRBMStructuredPredictor,
     DiscreteMRF,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
@@ -456,11 +457,12 @@ def test_queries_of_conditional_models(query):
 @pytest.mark.parametrize(("parameters", "message"), SHARED, ids=range(len(SHARED)))
 def test_bad_parameters_of_neural_models(parameters, message):
     rows = numbers(20)
-    model = NNMRFDensity(**{"potentials": "network", "max_iter": 1} | parameters)
+    networks = NetworkPotentials(**{"max_iter": 1} | parameters)
+    model = NNMRFDensity(networks)
     with pytest.raises(ValueError, match=message):
         model.fit(rows)
     assert not_fitted(model)
-    model = NNMRFBayesClassifier(**{"max_iter": 1} | parameters)
+    model = NNMRFBayesClassifier(networks)
     with pytest.raises(ValueError, match=message):
         model.fit(rows, X[:, 0])
     assert not_fitted(model)
@@ -477,7 +479,7 @@ def test_bad_parameters_of_neural_models(parameters, message):
     ],
 )
 def test_bad_labels_of_classes(labels, message):
-    model = NNMRFBayesClassifier(max_iter=1)
+    model = NNMRFBayesClassifier(NetworkPotentials(max_iter=1))
     labels = np.array(labels, dtype=None if isinstance(labels[0], float) else object)
     with pytest.raises(ValueError, match=message):
         model.fit(numbers(20), labels)

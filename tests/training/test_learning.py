@@ -19,6 +19,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
@@ -537,8 +538,14 @@ VERBOSE = {
     "BoltzmannMachine": (BoltzmannMachine("pcd", **QUICK), "epoch 2 of at most 3, at most "),
     "RBM": (RBM(2, **QUICK), "epoch 2 of at most 3, at most "),
     "CRBMStructuredPredictor": (CRBMStructuredPredictor(2, "lr", **QUICK), "epoch 2 of at most 3"),
-    "NNMRFDensity": (NNMRFDensity(potentials="network", **QUICK), "epoch 2 of at most 3, at most "),
-    "NNMRFBayesClassifier": (NNMRFBayesClassifier(**QUICK), "part 2 of at most 2"),
+    "NNMRFDensity": (
+        NNMRFDensity(NetworkPotentials(max_iter=3), random_state=0),
+        "epoch 2 of at most 3, at most ",
+    ),
+    "NNMRFBayesClassifier": (
+        NNMRFBayesClassifier(NetworkPotentials(max_iter=3), random_state=0),
+        "part 2 of at most 2",
+    ),
     "MRFStructureLearner": (MRFStructureLearner("exact", **QUICK), "epoch 2, 0 s"),
 }
 
