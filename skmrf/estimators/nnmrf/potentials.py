@@ -29,6 +29,11 @@ class GaussianPotentials(BaseEstimator):
     NetworkPotentials : Potentials that are neural networks.
     NNMRFDensity : Estimator that takes an instance as ``potentials``.
 
+    References
+    ----------
+    A. P. Dempster, N. M. Laird and D. B. Rubin, "Maximum likelihood from incomplete data via the EM
+    algorithm", Journal of the Royal Statistical Society B 39 (1977).
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
