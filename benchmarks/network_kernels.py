@@ -111,7 +111,7 @@ def passes(kind, energy, inputs, weights, stack):
 
     def gradient():
         out = np.zeros_like(energy.theta[kind])
-        energy._add(kind, inputs, members, numeric, weights, out)
+        energy._add_derivatives(kind, inputs, members, numeric, weights, out)
         return out
 
     return {

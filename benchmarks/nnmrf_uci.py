@@ -379,7 +379,7 @@ def own_densities(model, data):
     """Return log p(x|y) by the beliefs and by the model, and the widest interval of log Z."""
     logs = {}
     for name in (MIXTURE, MRF):
-        model.set_params(density=name.lower())
+        model.set_params(potentials__density=name.lower())
         joint = model.predict_joint_log_proba(data.X_test)
         logs[name] = own_class(joint, model.class_prior_, model, data)
     intervals = [density._log_partition() for density in model.densities_]
