@@ -150,8 +150,8 @@ class NetworkPotentials(BaseEstimator):
         Maximum memory in bytes of the parameters during training, in
         :class:`NNMRFBayesClassifier` of those of one density. The default is 4 GiB.
     warm_start : bool, default=False
-        Whether :meth:`NNMRFDensity.fit` continues training from the previous fit. The graph, the
-        networks' layers, the quadratic term and the categories must be the same.
+        Whether :meth:`~skmrf.NNMRFDensity.fit` continues training from the previous fit. The graph,
+        the networks' layers, the quadratic term and the categories must be the same.
         :class:`NNMRFBayesClassifier` cannot continue training, and raises an error if it is True.
 
     See Also
