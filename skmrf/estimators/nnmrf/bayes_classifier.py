@@ -41,10 +41,11 @@ class NNMRFBayesClassifier(DensityClassifier):
     Parameters
     ----------
     potentials : {"network"} or NetworkPotentials, default="network"
-        Potentials of the densities. "network" is :class:`~skmrf.NetworkPotentials` with default
-        parameters. An instance has its own parameters, which a grid search names
-        ``potentials__graph``, ``potentials__learner__n_components`` etc. They apply to the density
-        of each class. ``warm_start=True`` raises an error.
+        Potentials of the densities. "network" selects :class:`~skmrf.NetworkPotentials` with
+        default parameters. An instance has its own parameters, which ``set_params`` and grid
+        searches name ``potentials__graph``, ``potentials__learner__n_components`` etc. With a name,
+        they cannot be set. They apply to the density of each class. ``warm_start=True`` raises an
+        error.
     column_types : "auto", str, list of str, or dict, default="auto"
         Types of the columns: "continuous", "non-negative", "bounded", "integer", "ordinal",
         "categorical" or "boolean". "auto" detects the types. Booleans, text and categorical data

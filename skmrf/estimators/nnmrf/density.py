@@ -66,9 +66,10 @@ class NNMRFDensity(TableDensity):
     Parameters
     ----------
     potentials : {"gaussian", "network"} or instance, default="gaussian"
-        Potentials of the model. A name is an instance with default parameters. An instance has its
-        own parameters, which a grid search names ``potentials__n_components``,
-        ``potentials__graph``, ``potentials__learner__n_components`` etc.
+        Potentials of the model. A name selects an instance with default parameters. An instance has
+        its own parameters, which ``set_params`` and grid searches name
+        ``potentials__n_components``, ``potentials__graph``, ``potentials__learner__n_components``
+        etc. With a name, they cannot be set.
 
         - "gaussian", :class:`~skmrf.GaussianPotentials`: Gaussians and tables of probabilities for
           each class of a hidden variable, learned by expectation-maximisation.
