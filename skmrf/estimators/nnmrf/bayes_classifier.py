@@ -25,8 +25,7 @@ from .._training import TrainingParameters
 from .class_queries import DensityClassifier
 from .density import NNMRFDensity
 from .gaussian_base import pooled_covariance, select_class_shrinkage
-from .graph import resolve_edges
-from .initial_energy import shrinkage_target
+from .initial_energy import resolve_edges, shrinkage_target
 
 
 class NNMRFBayesClassifier(DensityClassifier):

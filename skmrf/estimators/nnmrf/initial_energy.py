@@ -1,17 +1,18 @@
-"""Initial model (networks and quadratic term), training settings and continued training."""
+"""Initial model (graph, networks and quadratic term), training settings, continued training."""
+
+from itertools import combinations
 
 import joblib
 import numpy as np
 from sklearn.base import clone
 
 from ..._utils.log_weights import normalized_weights
-from ..._utils.parameters import check_covariance
+from ..._utils.parameters import check_covariance, show_list
 from ...energies import NeuralEnergy
 from ...learners.initial_mixture import impute_normal
 from ...training import AdaptiveRate
 from .._training import check_memory
 from .gaussian_base import gaussian_base
-from .graph import resolve_edges
 from .scores import held_out_score
 
 # Parameters of the networks and of the estimator that must not change if training continues.
@@ -20,6 +21,7 @@ FIXED_COLUMN_PARAMETERS = "column_types", "categories"
 N_COMPONENTS = 5  # of the mixture, assumed in estimates of memory
 MIN_ROWS_FOR_HOLD_OUT = 500  # with early_stopping="auto"
 PRIOR_PRECISION = 1.0  # of the normal prior of the weights
+N_NEIGHBORS = 5  # with graph="knn"
 BASE_WEIGHT = 0.05  # of the base in mixture_, whose other components have lighter tails
 FIRST_RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
 WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
@@ -78,6 +80,108 @@ def check_same_model(networks, energy, before, now, names):
             f"Training cannot continue, because {changed[0]} differs from its value in the "
             "previous fit. Start anew with fit and warm_start=False."
         )
+
+
+def resolve_edges(graph, correlation, names):
+    """Return the edges of the graph that is given by its name, as an object or as a list.
+
+    Parameters
+    ----------
+    graph : {"complete", "tree", "grid", "knn", "empty"}, networkx.Graph or list of pairs
+        "tree" is the spanning tree with the largest mutual information of Gaussians (Chow and Liu).
+        "knn" joins each column with the columns of largest absolute correlation. "grid" uses the
+        columns as the pixels of a square. Pairs and nodes are names or indices of columns.
+    correlation : ndarray of shape (n_columns, n_columns)
+        Correlations of the columns. Only "tree" and "knn" use them.
+    names : list
+        Names of the columns.
+
+    Returns
+    -------
+    ndarray of shape (n_edges, 2)
+        Sorted pairs of column indices, the lower index first.
+    """
+    n = len(names)
+    if isinstance(graph, str):
+        makers = {
+            "complete": lambda: combinations(range(n), 2),
+            "empty": lambda: (),
+            "tree": lambda: _tree_edges(correlation),
+            "knn": lambda: _knn_edges(correlation),
+            "grid": lambda: _grid_edges(n),
+        }
+        if graph not in makers:
+            raise ValueError(
+                f"graph must be one of {sorted(makers)}, a networkx graph or a list of pairs of "
+                f"columns; got {graph!r}."
+            )
+        pairs = makers[graph]()
+    else:
+        pairs = [_find_pair(pair, names) for pair in _list_pairs(graph)]
+        for node in graph.nodes if hasattr(graph, "edges") else ():
+            _find_column(node, names)
+    return np.array(sorted({tuple(sorted(p)) for p in pairs}), dtype=np.int64).reshape(-1, 2)
+
+
+def _list_pairs(graph):
+    """Return the edges of a networkx graph or a list; raise a ValueError if one is not a pair."""
+    pairs = graph.edges() if hasattr(graph, "edges") else graph
+    is_wrong_type = isinstance(pairs, str) or not hasattr(pairs, "__iter__")
+    pairs = [] if is_wrong_type else list(pairs)
+    wrong = [p for p in pairs if isinstance(p, str) or not hasattr(p, "__len__") or len(p) != 2]
+    if is_wrong_type or wrong:
+        raise ValueError(
+            "graph must be a name, a networkx graph or a list of pairs of columns; got "
+            f"{wrong[0] if wrong else graph!r}."
+        )
+    return [tuple(pair) for pair in pairs]
+
+
+def _find_pair(pair, names):
+    indices = [_find_column(column, names) for column in pair]
+    if len(set(indices)) != 2:
+        raise ValueError(f"Each edge of graph must join two different columns; got {pair!r}.")
+    return indices
+
+
+def _find_column(column, names):
+    if not isinstance(column, bool | np.bool_):
+        if column in names:
+            return names.index(column)
+        if isinstance(column, int | np.integer) and 0 <= column < len(names):
+            return int(column)
+    raise ValueError(
+        f"graph has {column!r}, which is not a column; the columns are {show_list(names)}."
+    )
+
+
+def _grid_edges(n):
+    import networkx as nx  # imported here because it is slow
+
+    side = round(n**0.5)
+    if side * side != n:
+        raise ValueError(
+            f'graph="grid" needs a square number of columns, but there are {n}. Instead, give '
+            "networkx.grid_2d_graph with its nodes relabelled to columns, or a list of pairs."
+        )
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(side, side), ordering="sorted")
+    return graph.edges
+
+
+def _tree_edges(correlation):
+    import networkx as nx  # imported here because it is slow
+
+    graph = nx.Graph()
+    graph.add_nodes_from(range(len(correlation)))
+    for i, j in combinations(range(len(correlation)), 2):
+        graph.add_edge(i, j, weight=abs(correlation[i, j]))
+    return nx.maximum_spanning_edges(graph, data=False)
+
+
+def _knn_edges(correlation):
+    strength = np.abs(correlation) - 2.0 * np.eye(len(correlation))
+    k = min(N_NEIGHBORS, len(correlation) - 1)
+    return [(i, int(j)) for i, row in enumerate(strength) for j in np.argsort(-row)[:k]]
 
 
 def correlation(X, weights):
