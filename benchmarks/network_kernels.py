@@ -17,7 +17,7 @@ from _common import bars, calls_in, interleaved, markdown, options, save, write_
 from gradient_step import clock
 from threadpoolctl import threadpool_limits
 
-from skmrf import NNMRFDensity
+from skmrf import NetworkPotentials, NNMRFDensity
 from skmrf._kernels.networks import SELU_BOTTOM, SELU_SCALE
 from skmrf.energies import NeuralEnergy, neural
 
@@ -111,7 +111,7 @@ def passes(kind, energy, inputs, weights, stack):
 
     def gradient():
         out = np.zeros_like(energy.theta[kind])
-        energy._add(kind, inputs, members, numeric, weights, out)
+        energy._add_derivatives(kind, inputs, members, numeric, weights, out)
         return out
 
     return {
@@ -154,12 +154,11 @@ def measure(kind, n_networks, layers, dtype, fast):
 def share(n_rows, n_columns, max_iter):
     """Return the fraction of the processor time of a fit in the kernels of networks."""
     X = np.random.default_rng(0).normal(size=(n_rows, n_columns)) @ _mixing(n_columns)
-    model = NNMRFDensity(
-        potentials="network", max_iter=max_iter, early_stopping=False, random_state=0
-    )
+    networks = NetworkPotentials(max_iter=max_iter, early_stopping=False)
+    model = NNMRFDensity(networks, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        NNMRFDensity(potentials="network", max_iter=3, random_state=0).fit(X[:100])
+        NNMRFDensity(NetworkPotentials(max_iter=3), random_state=0).fit(X[:100])
         with clock(COMPILED) as inside:
             start = time.process_time()
             model.fit(X)
@@ -167,7 +166,7 @@ def share(n_rows, n_columns, max_iter):
     return {
         "what": f"a fit of {n_rows} rows of {n_columns} columns, {max_iter} epochs",
         "networks": n_columns * (n_columns + 1) // 2,
-        "layers": ", ".join(map(str, model.edge_layers)),
+        "layers": ", ".join(map(str, networks.edge_layers)),
         "dtype": "float32",
         "share": inside[0] / total,
         "seconds": total,

@@ -21,7 +21,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from skmrf import NNMRFBayesClassifier
+from skmrf import NetworkPotentials, NNMRFBayesClassifier
 
 PERPLEXITY = 30
 N_POINTS = 200  # of a curve
@@ -40,12 +40,8 @@ def fitted(name, data_home, seed):
     """Fit a classifier with a fifth of each class held out; return it, the rows and labels."""
     X, y, binary = read("honest", name, data_home)
     data = for_densities(Split(X, y, X, y), binary)
-    model = NNMRFBayesClassifier(
-        early_stopping=True,
-        validation_fraction=0.2,
-        max_iter=MAX_ITER,
-        random_state=seed,
-    )
+    networks = NetworkPotentials(early_stopping=True, validation_fraction=0.2, max_iter=MAX_ITER)
+    model = NNMRFBayesClassifier(networks, random_state=seed)
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         model.fit(data.X, data.y)

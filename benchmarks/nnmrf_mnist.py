@@ -21,7 +21,7 @@ from scipy.stats import multivariate_normal
 from sklearn.naive_bayes import GaussianNB
 from threadpoolctl import threadpool_limits
 
-from skmrf import NNMRFBayesClassifier, NNMRFClassifier
+from skmrf import NetworkPotentials, NNMRFBayesClassifier, NNMRFClassifier
 from skmrf.datasets import fetch_mnist
 from skmrf.learners import Variational
 
@@ -117,7 +117,8 @@ def model_of(method, seed, paper):
             n_iter=100,
         )  # fmt: skip
         more = PAPER_SETTING
-    return NNMRFBayesClassifier("grid", learner, max_iter=MAX_ITER, random_state=seed, **more)
+    networks = NetworkPotentials("grid", learner, max_iter=MAX_ITER, **more)
+    return NNMRFBayesClassifier(networks, random_state=seed)
 
 
 def judge(method, images, seed, paper):

@@ -19,7 +19,7 @@ from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from skmrf import NNMRFDensity
+from skmrf import NetworkPotentials, NNMRFDensity
 from skmrf.learners import Grid, Variational
 from skmrf.variational.free_energy import QuadratureSettings, infer
 
@@ -31,7 +31,6 @@ N_TRAIN, N_TEST = 2000, 20_000
 COMPONENTS, POOLS = (1, 2, 3, 5, 7, 10), (1, 5, 10, 20)
 FIXED_COMPONENTS, FIXED_POOL = 5, 10  # if the other one varies
 PAPER_SETTING = {
-    "potentials": "network",
     "node_layers": (3, 5, 5, 3),
     "edge_layers": (5, 7, 7, 5),
     "base": 0.01,
@@ -93,13 +92,13 @@ def kl(log_q, T):
 def default(n_components, pool, seed):
     """Return our learner with default parameters, except components and pool size."""
     learner = Variational(n_components, pool=pool)
-    return NNMRFDensity(learner=learner, potentials="network", random_state=seed)
+    return NNMRFDensity(NetworkPotentials(learner=learner), random_state=seed)
 
 
 def by_beliefs(n_components, pool, seed):
     """Return our learner without chains: the negative phase is the average of the pool."""
     learner = Variational(n_components, negative="quadrature", pool=pool)
-    return NNMRFDensity(learner=learner, potentials="network", random_state=seed)
+    return NNMRFDensity(NetworkPotentials(learner=learner), random_state=seed)
 
 
 def as_paper(n_components, pool, seed):
@@ -108,15 +107,16 @@ def as_paper(n_components, pool, seed):
         n_components, negative="quadrature", entropy="bethe", covariance="diag", pool=pool,
         n_iter=INFERENCE,
     )  # fmt: skip
-    return NNMRFDensity(learner=learner, random_state=seed, **PAPER_SETTING)
+    return NNMRFDensity(NetworkPotentials(learner=learner, **PAPER_SETTING), random_state=seed)
 
 
 def floor(seed, **layers):
     """Return the default networks with the grid learner, which has the exact gradient."""
-    return NNMRFDensity(
+    networks = NetworkPotentials(
         learner=Grid(GRID_POINTS), optimizer="lbfgs", max_iter=EXACT_ITER, early_stopping=False,
-        potentials="network", random_state=seed, **layers,
+        **layers,
     )  # fmt: skip
+    return NNMRFDensity(networks, random_state=seed)
 
 
 def floor_of_paper(seed):
@@ -158,9 +158,10 @@ def judge(model, X, T):
     codes = model._encode(T)
     potential = model.energy_.log_potential(codes) - model._columns.log_scale(codes)
     result = {"kl": kl(potential - log_partition(model.energy_), T), "seconds": seconds}
-    if isinstance(model.learner, Variational):
-        beliefs = infer(model.energy_, model.mixture_, _bethe(model.learner), max_iter=INFERENCE)
-        result["kl_mixture"] = kl(model.set_params(density="mixture").score_samples(T), T)
+    learner = model.potentials.learner
+    if isinstance(learner, Variational):
+        beliefs = infer(model.energy_, model.mixture_, _bethe(learner), max_iter=INFERENCE)
+        result["kl_mixture"] = kl(model.score_samples(T), T)
         result["kl_bethe"] = kl(potential - beliefs.value, T)
     return result
 

@@ -48,7 +48,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
-from skmrf import NNMRFBayesClassifier, NNMRFClassifier
+from skmrf import NetworkPotentials, NNMRFBayesClassifier, NNMRFClassifier
 from skmrf.datasets._files import data_home_path
 from skmrf.learners import Variational
 
@@ -186,22 +186,23 @@ def ours(method, seed, categorical):
     common = {"column_types": column_types(categorical), "random_state": seed}
     if method == OURS:
         return NNMRFClassifier(**common)
-    common |= {"max_iter": MAX_ITER}
     if method == BAYES:
-        return NNMRFBayesClassifier(**common)
+        return NNMRFBayesClassifier(NetworkPotentials(max_iter=MAX_ITER), **common)
     learner = Variational(
         5, negative="quadrature", entropy="bethe", covariance="diag", pool=20, n_iter=100
     )
-    return NNMRFBayesClassifier(
-        learner=learner, base=0.01, node_layers=(3, 4, 4, 3), edge_layers=(4, 5, 5, 4), **common
+    networks = NetworkPotentials(
+        learner=learner, base=0.01, node_layers=(3, 4, 4, 3), edge_layers=(4, 5, 5, 4),
+        max_iter=MAX_ITER,
     )  # fmt: skip
+    return NNMRFBayesClassifier(networks, **common)
 
 
 @cache
 def compile_kernels():
     """Compile all kernels, so that compilation is not part of the timed fits."""
     rng = np.random.default_rng(0)
-    model = NNMRFBayesClassifier(max_iter=3, random_state=0)
+    model = NNMRFBayesClassifier(NetworkPotentials(max_iter=3), random_state=0)
     model.fit(rng.normal(size=(40, 2)), np.arange(40) % 2)
 
 
@@ -378,7 +379,7 @@ def own_densities(model, data):
     """Return log p(x|y) by the beliefs and by the model, and the widest interval of log Z."""
     logs = {}
     for name in (MIXTURE, MRF):
-        model.set_params(density=name.lower())
+        model.set_params(potentials__density=name.lower())
         joint = model.predict_joint_log_proba(data.X_test)
         logs[name] = own_class(joint, model.class_prior_, model, data)
     intervals = [density._log_partition() for density in model.densities_]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .estimators.nnmrf.bayes_classifier import NNMRFBayesClassifier
     from .estimators.nnmrf.classifier import NNMRFClassifier
     from .estimators.nnmrf.density import NNMRFDensity
+    from .estimators.nnmrf.potentials import GaussianPotentials, NetworkPotentials
     from .estimators.rbm import RBM
     from .estimators.structure_learner import MRFStructureLearner
 
@@ -24,11 +25,13 @@ __all__ = [
     "BoltzmannMachine",
     "CRBMStructuredPredictor",
     "DiscreteMRF",
+    "GaussianPotentials",
     "MRFImputer",
     "MRFStructureLearner",
     "NNMRFBayesClassifier",
     "NNMRFClassifier",
     "NNMRFDensity",
+    "NetworkPotentials",
     "SequenceVectorizer",
 ]
 
@@ -38,11 +41,13 @@ _MODULES = {
     "CRF": "estimators.crf",
     "CRBMStructuredPredictor": "estimators.crbm",
     "DiscreteMRF": "estimators.discrete_mrf",
+    "GaussianPotentials": "estimators.nnmrf.potentials",
     "MRFImputer": "estimators.imputer",
     "MRFStructureLearner": "estimators.structure_learner",
     "NNMRFBayesClassifier": "estimators.nnmrf.bayes_classifier",
     "NNMRFClassifier": "estimators.nnmrf.classifier",
     "NNMRFDensity": "estimators.nnmrf.density",
+    "NetworkPotentials": "estimators.nnmrf.potentials",
     "RBM": "estimators.rbm",
     "SequenceVectorizer": "_data.vectorizer",
     "TRUSTED_TYPES": "io.trusted_types",

@@ -27,6 +27,7 @@ from skmrf import (
     DiscreteMRF,
     MRFImputer,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
@@ -36,7 +37,7 @@ from skmrf.structure import WaldTests
 
 ROUNDING = 1e-6
 NAMES = ["a", "b", "c", "d"]
-SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 2, "random_state": 0}
+NETWORKS = NetworkPotentials(learner=Variational(2), node_layers=(3,), edge_layers=(3,), max_iter=2)
 QUERIES = "score_samples", "predict", "predict_proba", "decision_function", "transform"
 
 
@@ -77,7 +78,7 @@ def cases(seed=0):
     bits = bits.astype(int)
     numbers = rng.normal(size=(60, 4)) + 2.0 * bits[:, :1]
     weak = {"max_iter": 3, "random_state": 0}
-    nets = {"learner__n_components": [2, 3]}
+    nets = {"potentials__learner__n_components": [2, 3]}
     return {
         "DiscreteMRF": Case(
             DiscreteMRF(learner=PCD(n_chains=20), alpha=0.1, **weak),
@@ -98,11 +99,9 @@ def cases(seed=0):
             bits[:, 0],
             {"learner__n_iter": [5, 10]},
         ),
-        "NNMRFDensity": Case(
-            NNMRFDensity(learner=Variational(2), potentials="network", **SMALL), numbers, None, nets
-        ),
+        "NNMRFDensity": Case(NNMRFDensity(NETWORKS, random_state=0), numbers, None, nets),
         "NNMRFBayesClassifier": Case(
-            NNMRFBayesClassifier(learner=Variational(2), **SMALL), numbers, bits[:, 0], nets
+            NNMRFBayesClassifier(NETWORKS, random_state=0), numbers, bits[:, 0], nets
         ),
         "NNMRFClassifier": Case(
             NNMRFClassifier(max_iter=3, random_state=0),

@@ -10,7 +10,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from zoo import CONDITIONAL_LEARNERS, LAYERED_LEARNERS
 
-from skmrf import RBM, CRBMStructuredPredictor, NNMRFBayesClassifier, NNMRFDensity
+from skmrf import (
+    RBM,
+    CRBMStructuredPredictor,
+    NetworkPotentials,
+    NNMRFBayesClassifier,
+    NNMRFDensity,
+)
 from skmrf._utils.results import LogPartition
 from skmrf.datasets import make_ising
 from skmrf.inference import sample
@@ -115,7 +121,6 @@ SMALL_NETWORKS = {
     "node_layers": (3,),
     "edge_layers": (3,),
     "max_iter": 3,
-    "random_state": 0,
 }
 DENSITIES = "mixture", "mrf"
 both = pytest.mark.parametrize("density", DENSITIES)
@@ -123,11 +128,20 @@ KINDS = np.array(["fern", "moss", "tree"], dtype=object)
 
 
 def small(*args, **parameters):
-    return NNMRFDensity(*args, **{"potentials": "network"} | SMALL_NETWORKS | parameters)
+    """Return an unfitted NNMRFDensity with small networks."""
+    return _with_networks(NNMRFDensity, *args, **parameters)
 
 
 def classes(*args, **parameters):
-    return NNMRFBayesClassifier(*args, **SMALL_NETWORKS | parameters)
+    """Return an unfitted NNMRFBayesClassifier with small networks."""
+    return _with_networks(NNMRFBayesClassifier, *args, **parameters)
+
+
+def _with_networks(kind, *args, **parameters):
+    """Return an estimator, given its own parameters and those of its networks."""
+    own = {k: v for k, v in parameters.items() if k in kind().get_params(deep=False)}
+    given = SMALL_NETWORKS | {k: v for k, v in parameters.items() if k not in own}
+    return kind(NetworkPotentials(*args, **given), **{"random_state": 0} | own)
 
 
 def ring(n, seed):
@@ -164,8 +178,8 @@ TABLES = {
 def learned(kind, density, seed):
     """Return a fitted NNMRFDensity with large networks; it is cached and must not be changed."""
     table, categorical = TABLES[kind]
-    model = small(learner=Grid(31), optimizer="lbfgs", node_layers=(8,), edge_layers=(8,))
-    model.set_params(density=density, column_types=categorical, max_iter=100)
+    networks = {"optimizer": "lbfgs", "node_layers": (8,), "edge_layers": (8,), "max_iter": 100}
+    model = small(learner=Grid(31), density=density, **networks, column_types=categorical)
     return model.set_params(random_state=seed).fit(table(150, seed))
 
 

@@ -24,6 +24,7 @@ from skmrf import (
     DiscreteMRF,
     MRFImputer,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
@@ -59,7 +60,7 @@ CHAIN_LEARNERS = TABLE_LEARNERS[:10]
 GRAPH_LEARNERS = ("exact", "bp", "pseudo-likelihood", "ssvm", "perceptron")
 CONDITIONAL_LEARNERS = ("lr", "cd", "cd-percloss", "mle-mf", "mle-bp", "lssvm", "mssvm")
 SHORT = {"max_iter": 3, "random_state": 0}
-SMALL_NETWORKS = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "random_state": 0}
+SMALL_NETWORKS = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3}
 
 
 def tables(missing=False):
@@ -266,14 +267,15 @@ def neural_cases():
         "grid": "grid",
     }
     for name, learner in learners.items():
-        model = NNMRFDensity(learner=learner, potentials="network", **columns, **SMALL_NETWORKS)
+        networks = NetworkPotentials(learner=learner, **SMALL_NETWORKS)
+        model = NNMRFDensity(networks, **columns, random_state=0)
         yield f"neural {name}", partial(_fit_and_ask, model, X, density_numbers)
         yield f"neural {name} missing", partial(_fit_and_ask, model, incomplete, density_numbers)
-        model = NNMRFDensity(
-            learner=learner, potentials="network", density="mrf", **columns, **SMALL_NETWORKS
-        )
+        networks = NetworkPotentials(learner=learner, density="mrf", **SMALL_NETWORKS)
+        model = NNMRFDensity(networks, **columns, random_state=0)
         yield f"neural {name} mrf", partial(_fit_and_ask, model, X, density_numbers)
-    bayes = NNMRFBayesClassifier(learner=Variational(2), **columns, **SMALL_NETWORKS)
+    networks = NetworkPotentials(learner=Variational(2), **SMALL_NETWORKS)
+    bayes = NNMRFBayesClassifier(networks, **columns, random_state=0)
     conditional = NNMRFClassifier(max_iter=5, n_centers=20, **columns, random_state=0)
     for name, model in (("conditional", conditional), ("bayes", bayes)):
         yield f"classifier {name}", partial(_fit_and_ask, model, X, label_numbers, y)

@@ -2,7 +2,13 @@
 
 import numpy as np
 
-from skmrf import DiscreteMRF, MRFStructureLearner, NNMRFBayesClassifier, NNMRFClassifier
+from skmrf import (
+    DiscreteMRF,
+    MRFStructureLearner,
+    NetworkPotentials,
+    NNMRFBayesClassifier,
+    NNMRFClassifier,
+)
 
 
 class Killed(BaseException):
@@ -59,6 +65,8 @@ GRAPHS = [
     (MRFStructureLearner("pcd", n_bootstraps=4, max_iter=5, random_state=0), (HOLES[:, :3],)),
 ]
 CLASSES = [
-    NNMRFBayesClassifier(node_layers=(3,), edge_layers=(3,), max_iter=3, random_state=0),
+    NNMRFBayesClassifier(
+        NetworkPotentials(node_layers=(3,), edge_layers=(3,), max_iter=3), random_state=0
+    ),
     NNMRFClassifier(max_iter=3, random_state=0),
 ]

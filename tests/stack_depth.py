@@ -22,6 +22,7 @@ from skmrf import (
     DiscreteMRF,
     MRFImputer,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
@@ -29,7 +30,7 @@ from skmrf import (
 
 ROOT = os.path.dirname(skmrf.__file__) + os.sep
 SMALL = {"max_iter": 2, "random_state": 0}
-NETWORKS = {"node_layers": (2,), "edge_layers": (2,), **SMALL}
+NETWORKS = NetworkPotentials(node_layers=(2,), edge_layers=(2,), max_iter=2)
 
 
 class Recorder:
@@ -77,9 +78,11 @@ def fits():
         "RBM": lambda: RBM(2, **SMALL).fit(bits),
         "RBM, ptt": lambda: RBM(2, "ptt", alpha=0.1, **SMALL).fit(bits),
         "CRBMStructuredPredictor": lambda: CRBMStructuredPredictor(2, **SMALL).fit(numbers, bits),
-        "NNMRFDensity": lambda: NNMRFDensity(potentials="network", **NETWORKS).fit(numbers),
+        "NNMRFDensity": lambda: NNMRFDensity(NETWORKS, random_state=0).fit(numbers),
         "NNMRFDensity, Gaussian": lambda: NNMRFDensity().fit(numbers),
-        "NNMRFBayesClassifier": lambda: NNMRFBayesClassifier(**NETWORKS).fit(numbers, bits[:, 0]),
+        "NNMRFBayesClassifier": lambda: NNMRFBayesClassifier(NETWORKS, random_state=0).fit(
+            numbers, bits[:, 0]
+        ),
         "NNMRFClassifier": lambda: NNMRFClassifier(max_iter=2).fit(numbers, bits[:, 0]),
         "CRF": lambda: CRF().fit([numbers] * 3, [bits[:, 0]] * 3),
         "CRF, Frank-Wolfe": lambda: CRF(learner="ssvm", alpha=0.1, max_iter=2).fit(

@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from skmrf import NNMRFDensity
+from skmrf import NetworkPotentials, NNMRFDensity
 
 FUELS, GEARBOXES = ["petrol", "diesel", "electric"], ["manual", "automatic"]
 SIZES = ["mileage", "power", "price"]
@@ -76,20 +76,17 @@ print(train.head(3).round(1).to_string())
 # Training
 # --------
 # The columns with the categorical data type of pandas are categorical. The other columns of this
-# table are continuous. With ``potentials="network"``, the potentials of pairs of columns are small
-# neural networks. The default, ``potentials="gaussian"``, learns in a few seconds.
+# table are continuous. With :class:`~skmrf.NetworkPotentials`, the potentials of pairs of columns
+# are small neural networks. The default, ``potentials="gaussian"``, learns in a few seconds.
 #
 # With ``density="mrf"``, scores and samples come from the model itself, and log Z is estimated by
 # annealed importance sampling. The default, ``density="mixture"``, uses the mixture distribution
 # that is learned with the model. The mixture is faster, but less accurate if it has too few
 # components for the kinds of cars. The baseline is a model of independent columns.
 
-model = NNMRFDensity(potentials="network", density="mrf", random_state=0).fit(
-    take_logarithms(train)
-)
-independent = NNMRFDensity("empty", potentials="network", density="mrf", random_state=0).fit(
-    take_logarithms(train)
-)
+pairs, empty = NetworkPotentials(density="mrf"), NetworkPotentials("empty", density="mrf")
+model = NNMRFDensity(pairs, random_state=0).fit(take_logarithms(train))
+independent = NNMRFDensity(empty, random_state=0).fit(take_logarithms(train))
 for name, found in {"all pairs of columns": model, "independent columns": independent}.items():
     score = found.score(take_logarithms(test))
     print(f"held-out log-likelihood {score:.2f} nats per car, {name}")

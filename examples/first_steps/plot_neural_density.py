@@ -28,7 +28,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import KernelDensity
 from sklearn.preprocessing import StandardScaler
 
-from skmrf import NNMRFDensity
+from skmrf import NetworkPotentials, NNMRFDensity
 
 warnings.simplefilter("ignore", ConvergenceWarning)  # 150 epochs are enough here
 wine = load_wine()
@@ -42,9 +42,7 @@ models = {
     "kernel density": GridSearchCV(
         KernelDensity(), {"bandwidth": np.geomspace(0.1, 0.6, 8)}, cv=folds
     ),
-    "NNMRFDensity": NNMRFDensity(
-        potentials="network", learner="grid", max_iter=150, random_state=0
-    ),
+    "NNMRFDensity": NNMRFDensity(NetworkPotentials(learner="grid", max_iter=150), random_state=0),
 }
 held_out = {name: np.empty(len(X)) for name in models}
 for train, test in folds.split(X):

@@ -16,8 +16,9 @@ from ..training import checkpoints
 class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
     """Base class of estimators that learn an energy with a learner of :mod:`skmrf.learners`.
 
-    A subclass has a parameter ``learner`` and its own method ``fit``. It overrides no method of
-    this class.
+    A subclass has its own method ``fit``. It overrides no method of this class. Only an estimator
+    with the parameter ``learner`` uses :meth:`_check_learner`, ``_energy_type`` and
+    ``_learner_kind``.
     """
 
     _checkpoint = checkpoints.NoCheckpoint()  # a callback replaces it during a fit

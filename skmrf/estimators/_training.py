@@ -42,17 +42,32 @@ class TrainingParameters:
     n_iter_no_change: int
     max_bytes: float
     warm_start: bool
-    n_jobs: int | None
     random_state: Any
+    n_jobs: int | None = None
     device: str = "cpu"
     is_partial: bool = False
 
     @classmethod
-    def of(cls, estimator, partial=False):
-        """Return the training parameters of an estimator, after validation."""
+    def of(cls, owner, partial=False, **others):
+        """Return the training parameters of an estimator, after validation.
+
+        Parameters
+        ----------
+        owner : BaseEstimator
+            Estimator, or another object that has the parameters.
+        partial : bool, default=False
+            Whether the parameters are for one call of ``partial_fit``.
+        **others
+            Parameters that ``owner`` does not have.
+
+        Returns
+        -------
+        TrainingParameters
+            Validated parameters.
+        """
         names = {field.name for field in fields(cls)}
-        given = estimator.get_params(deep=False).items()
-        parameters = cls(**{name: value for name, value in given if name in names})
+        given = owner.get_params(deep=False).items()
+        parameters = cls(**{name: value for name, value in given if name in names}, **others)
         parameters._check()
         if not partial:
             return parameters

@@ -15,13 +15,14 @@ from skmrf import (
     TRUSTED_TYPES,
     BoltzmannMachine,
     DiscreteMRF,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
 
-NETS = {"node_layers": (2,), "edge_layers": (2,), "max_iter": 1, "random_state": 0}
+NETS = NetworkPotentials(node_layers=(2,), edge_layers=(2,), max_iter=1)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 WORDS = np.array(["x", "y", "z"])
 
@@ -155,7 +156,7 @@ def test_frames_of_densities(seed):
         size=np.random.default_rng(seed).normal(size=40).astype(np.float32),
         age=pd.array(30 + 5 * codes(seed) + np.arange(40) % 5, "Int64"),
     )
-    model = NNMRFDensity(potentials="network", **NETS).fit(X)
+    model = NNMRFDensity(NETS, random_state=0).fit(X)
     assert [c.tolist() for c in model.categories_] == [
         ["z", "y", "x", "never"], ["x", "y", "z"], [False, True], [False, True]
     ]  # fmt: skip
@@ -167,7 +168,8 @@ def test_frames_of_densities(seed):
     assert filled.dtypes.equals(X.dtypes)
     assert_frame_equal(filled[missing["str"].notna()][["str"]], X[missing["str"].notna()][["str"]])
     y = np.arange(40) % 2
-    assert NNMRFBayesClassifier(**NETS).fit(X, y).sample(5, random_state=0).dtypes.equals(X.dtypes)
+    classes = NNMRFBayesClassifier(NETS, random_state=0).fit(X, y)
+    assert classes.sample(5, random_state=0).dtypes.equals(X.dtypes)
 
 
 def test_arrow_types(seed):
@@ -229,7 +231,7 @@ def test_masked_entries_in_other_estimators(seed):
     with pytest.raises(ValueError, match="holds NaN, but RBM needs complete rows"):
         RBM(2, max_iter=1).fit(masked)
     numbers = np.ma.MaskedArray(rng.normal(size=(30, 3)), mask)
-    model = NNMRFDensity(potentials="network", **NETS).fit(numbers)
+    model = NNMRFDensity(NETS, random_state=0).fit(numbers)
     assert_array_equal(model.score_samples(numbers), model.score_samples(numbers.filled(np.nan)))
 
 
@@ -275,14 +277,12 @@ def test_truth_values_and_words_are_categories(seed):
     tables = array, frame, pl.DataFrame({"x": x, "b": truth.tolist(), "w": WORDS[i].tolist()})
     scores = []
     for X in tables:
-        model = NNMRFDensity(potentials="network", **NETS).fit(X)
+        model = NNMRFDensity(NETS, random_state=0).fit(X)
         assert [c.tolist() for c in model.categories_] == [[False, True], ["x", "y", "z"]]
         scores.append(model.score_samples(X))
     assert_array_equal(scores[0], scores[1])
     assert_array_equal(scores[0], scores[2])
-    numbers = NNMRFDensity(potentials="network", **NETS).fit(
-        pd.DataFrame({"x": x, "text": x.astype(str)})
-    )
+    numbers = NNMRFDensity(NETS, random_state=0).fit(pd.DataFrame({"x": x, "text": x.astype(str)}))
     assert numbers.categories_ == []
     with pytest.raises(ValueError, match="Column 'x' holds 'a', which is not a number"):
-        NNMRFDensity(potentials="network", **NETS).fit(pd.DataFrame({"x": ["a", *x[1:]], "y": x}))
+        NNMRFDensity(NETS, random_state=0).fit(pd.DataFrame({"x": ["a", *x[1:]], "y": x}))

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from estimator_models import classes, small
 from sklearn.base import clone
 
 from skmrf import (
@@ -12,8 +13,6 @@ from skmrf import (
     BoltzmannMachine,
     CRBMStructuredPredictor,
     DiscreteMRF,
-    NNMRFBayesClassifier,
-    NNMRFDensity,
 )
 from skmrf.learners import CD, LSSVM, MLEBP, MSSVM, PCD, CDPercLoss
 
@@ -456,11 +455,11 @@ def test_queries_of_conditional_models(query):
 @pytest.mark.parametrize(("parameters", "message"), SHARED, ids=range(len(SHARED)))
 def test_bad_parameters_of_neural_models(parameters, message):
     rows = numbers(20)
-    model = NNMRFDensity(**{"potentials": "network", "max_iter": 1} | parameters)
+    model = small(**{"max_iter": 1} | parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(rows)
     assert not_fitted(model)
-    model = NNMRFBayesClassifier(**{"max_iter": 1} | parameters)
+    model = classes(**{"max_iter": 1} | parameters)
     with pytest.raises(ValueError, match=message):
         model.fit(rows, X[:, 0])
     assert not_fitted(model)
@@ -477,7 +476,7 @@ def test_bad_parameters_of_neural_models(parameters, message):
     ],
 )
 def test_bad_labels_of_classes(labels, message):
-    model = NNMRFBayesClassifier(max_iter=1)
+    model = classes(max_iter=1)
     labels = np.array(labels, dtype=None if isinstance(labels[0], float) else object)
     with pytest.raises(ValueError, match=message):
         model.fit(numbers(20), labels)

@@ -16,6 +16,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
@@ -26,7 +27,7 @@ BITS = RNG.integers(2, size=(40, 4))
 BITS[:, 1] ^= BITS[:, 0] & RNG.integers(2, size=40)
 NUMBERS = RNG.normal(size=(40, 4))
 FEW = {"max_iter": 2, "random_state": 0}
-SMALL = FEW | {"node_layers": (3,), "edge_layers": (3,)}
+NETWORKS = NetworkPotentials(node_layers=(3,), edge_layers=(3,), max_iter=2)
 
 ESTIMATORS = {  # estimator, rows, targets
     "discrete": (DiscreteMRF(**FEW), BITS, None),
@@ -35,9 +36,9 @@ ESTIMATORS = {  # estimator, rows, targets
     "crbm": (CRBMStructuredPredictor(3, **FEW), NUMBERS, BITS[:, :2]),
     "crf": (CRF(alpha=0.1, **FEW), NUMBERS, BITS[:, 0]),
     "structure": (MRFStructureLearner("exact", random_state=0), BITS, None),
-    "density": (NNMRFDensity(potentials="network", **SMALL), NUMBERS, None),
+    "density": (NNMRFDensity(NETWORKS, random_state=0), NUMBERS, None),
     "classifier": (NNMRFClassifier(max_iter=3, random_state=0), NUMBERS, BITS[:, 0]),
-    "classes": (NNMRFBayesClassifier(**SMALL), NUMBERS, BITS[:, 0]),
+    "classes": (NNMRFBayesClassifier(NETWORKS, random_state=0), NUMBERS, BITS[:, 0]),
 }
 
 

@@ -18,6 +18,7 @@ from skmrf import (
     DiscreteMRF,
     MRFImputer,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
@@ -48,7 +49,7 @@ EXPECTED_SKIPPED_CHECKS = {
 }
 
 SMALL = {"node_layers": (2,), "edge_layers": (2,), "max_iter": 1}
-NUMBERS = {"column_types": "continuous"} | SMALL  # one epoch is too short for rounded numbers
+NUMBERS = {"column_types": "continuous"}  # one epoch is too short for rounded numbers
 QUADRATURE = Variational(
     2, negative="quadrature", entropy="bethe", covariance="diag", n_points=3, warmup=0
 )
@@ -89,17 +90,17 @@ LONG_VARIANTS = [
     CRF(learner="perceptron", max_iter=10),
     CRF(learner="pseudo-likelihood", penalty="l1", alpha=0.05, max_iter=15),
     NNMRFDensity(),
-    NNMRFDensity("empty", QUICK, potentials="network", **SMALL),
-    NNMRFDensity(potentials="network", **SMALL),
-    NNMRFDensity("tree", potentials="network", density="mrf", **SMALL),
-    NNMRFDensity(
-        "empty", QUADRATURE, potentials="network", base=0.01, early_stopping=True, **SMALL
+    NNMRFDensity(NetworkPotentials("empty", QUICK, **SMALL)),
+    NNMRFDensity(NetworkPotentials(**SMALL)),
+    NNMRFDensity(NetworkPotentials("tree", density="mrf", **SMALL)),
+    NNMRFDensity(NetworkPotentials("empty", QUADRATURE, base=0.01, early_stopping=True, **SMALL)),
+    NNMRFBayesClassifier(
+        NetworkPotentials("empty", QUICK, early_stopping=False, **SMALL), **NUMBERS
     ),
-    NNMRFBayesClassifier("empty", QUICK, early_stopping=False, **NUMBERS),
-    NNMRFBayesClassifier("tree", **NUMBERS),
+    NNMRFBayesClassifier(NetworkPotentials("tree", **SMALL), **NUMBERS),
     NNMRFClassifier(max_iter=20),
     NNMRFClassifier(),
-    MRFImputer(NNMRFDensity(potentials="network", **SMALL)),
+    MRFImputer(NNMRFDensity(NetworkPotentials(**SMALL))),
     MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),
 ]
 SLOW_VARIANTS = [
@@ -107,7 +108,9 @@ SLOW_VARIANTS = [
     MRFStructureLearner(search="nodewise"),
     CRBMStructuredPredictor(4, max_iter=20),
     MRFImputer(),  # the default models
-    NNMRFBayesClassifier("tree", QUADRATURE, base=0.1, early_stopping=False, **NUMBERS),
+    NNMRFBayesClassifier(
+        NetworkPotentials("tree", QUADRATURE, base=0.1, early_stopping=False, **SMALL), **NUMBERS
+    ),
 ]
 VARIANTS += [pytest.param(estimator, marks=pytest.mark.long) for estimator in LONG_VARIANTS]
 VARIANTS += [pytest.param(estimator, marks=pytest.mark.slow) for estimator in SLOW_VARIANTS]
@@ -134,7 +137,7 @@ def test_check_estimator(estimator):
 
 
 DOC = Path(__file__).parents[2] / "doc"
-ESTIMATORS = [name for name in skmrf.__all__ if isinstance(getattr(skmrf, name), type)]
+ESTIMATORS = [name for name in skmrf.__all__ if hasattr(getattr(skmrf, name), "fit")]
 ESTIMATORS.remove("SequenceVectorizer")  # it takes sequences of dicts, not tables
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
 
 from skmrf.estimators.nnmrf.gaussian_base import precision_on_graph, shrunk_covariance
-from skmrf.estimators.nnmrf.graph import resolve_edges
+from skmrf.estimators.nnmrf.initial_energy import resolve_edges
 
 NAMES = ["a", "b", "c", "d"]
 

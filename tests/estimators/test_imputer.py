@@ -15,7 +15,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from skmrf import RBM, BoltzmannMachine, DiscreteMRF, MRFImputer, NNMRFDensity
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    DiscreteMRF,
+    MRFImputer,
+    NetworkPotentials,
+    NNMRFDensity,
+)
 from skmrf._data.categories import CategoryEncoder
 from skmrf.estimators import _automatic, _imputation
 from skmrf.estimators._imputation import (
@@ -29,7 +36,7 @@ from skmrf.estimators._imputation import (
 
 EXACT = DiscreteMRF(learner="exact", alpha=0.01)
 NETS = NNMRFDensity(
-    potentials="network", node_layers=(2,), edge_layers=(2,), max_iter=2, random_state=0
+    NetworkPotentials(node_layers=(2,), edge_layers=(2,), max_iter=2), random_state=0
 )
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -98,9 +105,8 @@ def test_continuous_entries(seed):
     missing = X.copy()
     missing[::4, 1] = np.nan
     for density in ("mixture", "mrf"):
-        model = NNMRFDensity(
-            potentials="network", base="gaussian", max_iter=5, density=density, random_state=0
-        )
+        networks = NetworkPotentials(base="gaussian", max_iter=5, density=density)
+        model = NNMRFDensity(networks, random_state=0)
         for strategy in ("mode", "marginal"):
             found = MRFImputer(model, strategy=strategy).fit_transform(missing)
             error = np.sqrt(np.mean((found - X)[::4, 1] ** 2))

@@ -28,7 +28,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skmrf import NNMRFBayesClassifier, NNMRFDensity
+from skmrf import GaussianPotentials, NNMRFBayesClassifier, NNMRFDensity
 from skmrf.estimators.nnmrf.gaussian_base import pooled_covariance
 from skmrf.learners import Variational
 
@@ -111,11 +111,12 @@ def test_density_can_be_chosen_after_a_fit(seed):
     X, y = ring(60, seed), np.resize([0, 1], 60)
     parts, later = classes(density="mrf").fit(X, y), classes().fit(X, y)
     before = later.score_samples(X)
-    later.set_params(density="mrf")
+    later.set_params(potentials__density="mrf")
     assert_allclose(later.score_samples(X), parts.score_samples(X))
     assert_array_equal(later.sample(5, random_state=1), parts.sample(5, random_state=1))
     assert np.abs(later.score_samples(X) - before).max() > 1e-6
-    for model in (later.set_params(density="foo"), small().fit(X).set_params(density="foo")):
+    wrong = {"potentials__density": "foo"}
+    for model in (later.set_params(**wrong), small().fit(X).set_params(**wrong)):
         for ask in (model.score_samples, lambda _, model=model: model.sample(2)):
             with pytest.raises(ValueError, match="density must be one of"):
                 ask(X)
@@ -199,7 +200,7 @@ def test_units_of_columns_do_not_matter(seed):
 def test_searches_and_pipelines(iris):
     X, y = iris
     model = classes(learner=Variational(), max_iter=10)
-    grid = {"learner__n_components": [1, 3], "alpha": [0.001]}
+    grid = {"potentials__learner__n_components": [1, 3], "potentials__alpha": [0.001]}
     search = GridSearchCV(clone(model), grid, cv=2).fit(X, y)
     assert search.best_score_ > 0.9
     assert set(search.best_params_) == set(grid)
@@ -208,8 +209,12 @@ def test_searches_and_pipelines(iris):
     calibrated = CalibratedClassifierCV(model, cv=2).fit(X, y)
     assert calibrated.score(X, y) > 0.9
     assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
-    search = GridSearchCV(small(), {"alpha": [0.001], "graph": ["tree", "empty"]}, cv=3)
-    assert search.fit(line(90, 0, 3)).best_params_["graph"] == "tree"
+    grid = {"potentials__alpha": [0.001], "potentials__graph": ["tree", "empty"]}
+    search = GridSearchCV(small(), grid, cv=3).fit(line(90, 0, 3))
+    assert search.best_params_["potentials__graph"] == "tree"
+    grid = {"potentials": [GaussianPotentials()], "potentials__n_components": [1, 2]}
+    search = GridSearchCV(NNMRFDensity(random_state=0), grid, cv=3).fit(ring(90, 0))
+    assert search.best_params_["potentials__n_components"] == 2
 
 
 def test_classes_of_frames(seed):
@@ -236,9 +241,9 @@ def test_clone_and_copy(iris):
     assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert_array_equal(clone(model).fit(X, y).predict_proba(X), model.predict_proba(X))
     assert not hasattr(clone(model), "classes_")
-    shared = set(NNMRFDensity().get_params()) & set(NNMRFBayesClassifier().get_params())
-    for name in shared:
-        assert NNMRFDensity().get_params()[name] == NNMRFBayesClassifier().get_params()[name]
+    density, classifier = NNMRFDensity().get_params(), NNMRFBayesClassifier().get_params()
+    shared = density.keys() & classifier.keys() - {"potentials"}
+    assert {name: density[name] for name in shared} == {name: classifier[name] for name in shared}
 
 
 def test_missing_entries_do_not_change_the_shrinkage(seed):
@@ -247,8 +252,9 @@ def test_missing_entries_do_not_change_the_shrinkage(seed):
     incomplete = np.where(np.random.default_rng(seed).random(X.shape) < 0.3, np.nan, X)
     for table in (X, incomplete):
         density = classes(max_iter=1).fit(table, y).densities_[0]
-        assert density.shrinkage >= 0.2  # all classes have the same covariance
-        spread = np.sqrt(np.diag(density.prior_covariance)) * X.std(axis=0)
+        networks = density.potentials
+        assert networks.shrinkage >= 0.2  # all classes have the same covariance
+        spread = np.sqrt(np.diag(networks.prior_covariance)) * X.std(axis=0)
         assert_allclose(spread, 1.0, atol=0.2)
 
 

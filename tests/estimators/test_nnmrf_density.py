@@ -26,7 +26,7 @@ from scipy.stats import norm
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
-from skmrf import NNMRFDensity
+from skmrf import GaussianPotentials, NNMRFDensity
 from skmrf.metrics import classifier_two_sample_test
 from skmrf.metrics.two_sample import _auc_interval
 from skmrf.variational.expectation_maximization import (
@@ -67,7 +67,7 @@ def test_four_columns_are_normalised_by_annealing(seed):
     assert model.log_partition_method_ == "ais"
     lower, upper = model.log_partition_interval_
     assert lower < model.log_partition_ < upper < lower + 1
-    mixture = copy.deepcopy(model).set_params(density="mixture")
+    mixture = copy.deepcopy(model).set_params(potentials__density="mixture")
     X = mixture.sample(4000, random_state=seed)
     ratios = np.exp(model.score_samples(X) - mixture.score_samples(X))
     assert ratios.sum() ** 2 / (ratios**2).sum() > 400
@@ -371,7 +371,8 @@ def test_gaussian_density_integrates_to_one(kind, seed):
     x = np.where(rng.random(300) < 0.25, 0.0, rng.beta(2, 4, 300))
     x = x - 0.5 if kind == "continuous" else x
     y = rng.integers(2, size=300)
-    model = NNMRFDensity(random_state=seed, n_components=2, column_types=[kind, "categorical"])
+    types = [kind, "categorical"]
+    model = NNMRFDensity(GaussianPotentials(2), column_types=types, random_state=seed)
     model.fit(np.stack([x, y], axis=1))
     spike, low = x.min(), -40.0 if kind == "continuous" else 0.0
     high = 1.0 if kind == "bounded" else 40.0

@@ -1,5 +1,6 @@
-"""Tests of the training of NNMRFDensity and NNMRFBayesClassifier."""
+"""Tests of the training and of the potentials of NNMRFDensity and NNMRFBayesClassifier."""
 
+import functools
 import pickle
 import warnings
 
@@ -13,7 +14,7 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skmrf import NNMRFDensity
+from skmrf import GaussianPotentials, NetworkPotentials, NNMRFBayesClassifier, NNMRFDensity
 from skmrf._utils.rows import Batch
 from skmrf.energies import NeuralEnergy
 from skmrf.estimators.nnmrf.density import MIN_ROWS_FOR_HOLD_OUT
@@ -114,8 +115,6 @@ def test_same_seed_same_model(seed):
 @pytest.mark.long
 def test_jobs_do_not_matter(seed):
     X, y = ring(60, seed), np.resize([0, 1, 2], 60)
-    expected = small().fit(X).score_samples(X)
-    assert_array_equal(small(n_jobs=2).fit(X).score_samples(X), expected)
     expected = classes().fit(X, y).predict_log_proba(X)
     assert_array_equal(classes(n_jobs=2).fit(X, y).predict_log_proba(X), expected)
     with parallel_config("threading", n_jobs=2):
@@ -171,9 +170,8 @@ def test_mixture_as_the_negative_phase(seed):
     X, T = X[:1000], X[1000:]
     gaussian = multivariate_normal(X.mean(axis=0), np.cov(X.T)).logpdf(T).mean()
     learner = Variational(negative="quadrature")
-    model = NNMRFDensity(
-        learner=learner, potentials="network", density="mrf", random_state=seed
-    ).fit(X)
+    networks = NetworkPotentials(learner=learner, density="mrf")
+    model = NNMRFDensity(networks, random_state=seed).fit(X)
     assert model.score(T) > gaussian + 0.3
 
 
@@ -206,7 +204,9 @@ def test_early_stopping(seed):
         model = small(early_stopping=wanted).fit(X[:n])
         assert ("validation_score" in model.history_) is held_out
         for density in DENSITIES:
-            assert np.isfinite(model.set_params(density=density).score_samples(X[:50])).all()
+            assert np.isfinite(
+                model.set_params(potentials__density=density).score_samples(X[:50])
+            ).all()
     model = small(early_stopping=True, max_iter=2000, n_iter_no_change=1, learning_rate=0.3)
     assert model.fit(X[:50]).n_iter_ < 2000
 
@@ -264,8 +264,10 @@ def test_warm_start(seed):
 def test_resuming_with_another_model_raises(change, seed):
     X = ring(60, seed)
     model = small(warm_start=True).fit(X)
+    name, value = next(iter(change.items()))
+    name = name if name == "column_types" else f"potentials__{name}"
     with pytest.raises(ValueError, match=f"{next(iter(change))}.*warm_start=False"):
-        model.set_params(**change).fit(X)
+        model.set_params(**{name: value}).fit(X)
 
 
 @both
@@ -278,8 +280,203 @@ def test_clone_and_copy(density, seed):
     assert not hasattr(clone(model), "energy_")
     assert_array_equal(clone(model).fit(X).score_samples(X), model.score_samples(X))
     assert model.score(X) == pytest.approx(model.score_samples(X).mean())
-    parameters = clone(model).get_params()
-    assert parameters == NNMRFDensity(**parameters).get_params()
+    parameters = model.get_params(deep=False)
+    assert clone(model).get_params().keys() == NNMRFDensity(**parameters).get_params().keys()
+    networks = model.potentials.get_params()
+    assert (
+        clone(model).potentials.get_params()
+        == networks
+        == NetworkPotentials(**networks).get_params()
+    )
+
+
+# Potentials -------------------------------------------------------------------------------
+
+GRID = {"learner": Grid(5), "max_iter": 20}
+STOPPED = GRID | {"early_stopping": True, "batch_size": 1, "optimizer": "sgd", "learning_rate": 1.0}
+# For each parameter, values that change the fit, and other parameters that both fits have.
+REACHES_THE_FIT = {
+    "graph": ("empty", {}),
+    "learner": (Variational(2), {}),
+    "node_layers": ((5,), {}),
+    "edge_layers": ((5,), {}),
+    "base": (0.5, {}),
+    "prior_covariance": (np.diag([9.0, 4.0]), {"shrinkage": 0.5}),
+    "shrinkage": (0.9, {}),
+    "density": ("mrf", {}),
+    "optimizer": ("sgd", {}),
+    "learning_rate": (0.5, {}),
+    "penalty": ("l1", {"alpha": 0.1}),
+    "alpha": (1.0, {}),
+    "batch_size": (7, {}),
+    "max_iter": (9, {}),
+    "tol": (0.1, GRID | {"optimizer": "lbfgs"}),
+    "average": (False, {}),
+    "early_stopping": (True, {}),
+    "validation_fraction": (0.5, {"early_stopping": True}),
+    "n_iter_no_change": (15, STOPPED),
+}
+
+
+def fitted_numbers(**parameters):
+    """Return the log-densities of a fitted model, and its number of epochs."""
+    X = ring(40, 0)
+    model = small(**parameters).fit(X)
+    return np.append(model.score_samples(X), model.n_iter_)
+
+
+@functools.cache
+def default_numbers():
+    """Return the numbers of a fit with default parameters, which repeats exactly."""
+    numbers = fitted_numbers()
+    assert_array_equal(fitted_numbers(), numbers)
+    return numbers
+
+
+@pytest.mark.parametrize("name", REACHES_THE_FIT)
+def test_parameters_of_networks_reach_the_fit(name):
+    value, common = REACHES_THE_FIT[name]
+    before = fitted_numbers(**common) if common else default_numbers()
+    assert (fitted_numbers(**common | {name: value}) != before).any()
+
+
+def test_parameters_of_networks_reach_the_densities_of_classes():
+    given = {name: value for name, (value, _) in REACHES_THE_FIT.items()}
+    given |= {"base": "gaussian", "max_bytes": 1e9}
+    model = classes(**given).fit(line(60, 0, 2), np.resize([0, 1], 60))
+    for density in model.densities_:
+        found = density.potentials.get_params(deep=False)
+        assert found.pop("warm_start") is False
+        assert found.keys() == given.keys()
+        for name in given.keys() - {"learner", "prior_covariance"}:
+            assert found[name] == given[name]
+        assert found["learner"].n_components == 2
+        assert found["prior_covariance"].shape == (2, 2)
+
+
+def test_no_parameter_is_ignored():
+    """The other parameters are those of memory and warm starts, and those of both potentials."""
+    others = {"max_bytes", "warm_start"}
+    assert REACHES_THE_FIT.keys() | others == NetworkPotentials().get_params(deep=False).keys()
+    with pytest.raises(ValueError, match="max_bytes=10"):
+        fitted_numbers(max_bytes=10)
+    model = small(warm_start=True).fit(ring(40, 0))
+    assert model.fit(ring(40, 0)).n_iter_ == 6
+    match = "NNMRFBayesClassifier cannot continue training, so warm_start of its potentials must"
+    with pytest.raises(ValueError, match=match):
+        classes(warm_start=True).fit(ring(40, 0), np.resize([0, 1], 40))
+    own = {"potentials", "column_types", "categories", "random_state", "verbose"}
+    assert NNMRFDensity().get_params(deep=False).keys() == own
+    assert NNMRFBayesClassifier().get_params(deep=False).keys() == own | {"priors", "n_jobs"}
+    assert GaussianPotentials().get_params() == {"n_components": "auto"}
+
+
+@pytest.mark.parametrize("potentials", [GaussianPotentials(2), NetworkPotentials(max_iter=3)])
+def test_common_parameters_reach_both_kinds_of_fits(potentials, capsys):
+    X = plants(60, 0)
+    model = NNMRFDensity(potentials, random_state=0).fit(X)
+    assert not capsys.readouterr().out
+    other = clone(model).set_params(random_state=1, verbose=1).fit(X)
+    assert "[NNMRFDensity] finished" in capsys.readouterr().out
+    assert (other.score_samples(X) != model.score_samples(X)).any()
+    given = clone(model).set_params(column_types=["continuous", "categorical"]).fit(X)
+    assert_array_equal(given.score_samples(X), model.score_samples(X))
+    given.set_params(categories=[[2, 0, 1, 7]]).fit(X)
+    assert given.categories_[0].tolist() == [2, 0, 1, 7]
+    assert clone(model).set_params(column_types="continuous").fit(X).categories_ == []
+
+
+def test_gaussian_potentials(seed):
+    X = ring(90, seed)
+    model = NNMRFDensity(GaussianPotentials(1), random_state=seed).fit(X)
+    more = clone(model).set_params(potentials__n_components=4).fit(X)
+    assert model.mixture_.n_components < more.mixture_.n_components
+    for again in (clone(more).fit(X), pickle.loads(pickle.dumps(more))):
+        assert_array_equal(again.score_samples(X), more.score_samples(X))
+        assert again.potentials.get_params() == {"n_components": 4}
+    default = NNMRFDensity(random_state=seed).fit(X)
+    auto = NNMRFDensity(GaussianPotentials(), random_state=seed).fit(X)
+    assert_array_equal(default.score_samples(X), auto.score_samples(X))
+    for wrong in (0, 1.5, "many", None):
+        with pytest.raises(ValueError, match="n_components must be"):
+            clone(model).set_params(potentials__n_components=wrong).fit(X)
+
+
+def test_names_are_default_instances(seed):
+    X = ring(20, seed)
+    for name, given in (("network", NetworkPotentials()), (NetworkPotentials(), "network")):
+        model = NNMRFDensity(name, random_state=0).partial_fit(X)
+        again = NNMRFDensity(given, random_state=0).partial_fit(X)
+        assert_array_equal(model.score_samples(X), again.score_samples(X))
+
+
+@pytest.mark.parametrize(
+    "wrong", ["tree", "Gaussian", None, 3, NetworkPotentials, Variational(), ["network"]], ids=str
+)
+def test_wrong_potentials_raise(wrong):
+    X, y = ring(20, 0), np.resize([0, 1], 20)
+    match = (
+        "potentials of NNMRFDensity must be 'gaussian' or 'network', or an instance of "
+        "GaussianPotentials or NetworkPotentials; got "
+    )
+    model = NNMRFDensity(wrong)
+    with pytest.raises(ValueError, match=match):
+        model.fit(X)
+    assert not hasattr(model, "partial_fit")
+    assert not hasattr(model, "marginals")
+    match = "potentials of NNMRFBayesClassifier must be 'network', or an instance of NetworkPot"
+    for potentials in (wrong, "gaussian", GaussianPotentials()):
+        with pytest.raises(ValueError, match=match):
+            NNMRFBayesClassifier(potentials).fit(X, y)
+
+
+def test_methods_of_each_kind_of_potentials():
+    X = ring(20, 0)
+    gaussian, network = NNMRFDensity(), small()
+    for model in (gaussian, network, gaussian.fit(X), network.fit(X)):
+        assert hasattr(model, "partial_fit") is (model is network)
+        assert hasattr(model, "marginals") is (model is gaussian)
+    network.set_params(potentials="gaussian")
+    for ask in (network.score_samples, network.predict, lambda _: network.sample(2)):
+        with pytest.raises(ValueError, match=r"was fitted with network potentials.*'gaussian'"):
+            ask(X)
+    assert not hasattr(network.fit(X), "energy_")
+
+
+def test_covariances_need_a_gaussian_base():
+    for parameters in ({"shrinkage": 0.3}, {"prior_covariance": np.eye(2)}):
+        for make in (small, classes):
+            with pytest.raises(
+                ValueError, match=r"shrinkage of NetworkPotentials .* got base=0\.5"
+            ):
+                make(base=0.5, **parameters).fit(ring(20, 0), np.resize([0, 1], 20))
+
+
+def test_densities_of_classes_have_the_given_covariance(seed):
+    X, y = line(60, seed, 2, 0.5) * [10.0, 1.0], np.resize([0, 1], 60)
+    prior = np.diag([200.0, 3.0])
+    model = classes(prior_covariance=prior, shrinkage=1.0).fit(X, y)
+    left, right = model.densities_
+    assert left.potentials is not right.potentials
+    scale = X.std(axis=0)
+    for density in (left, right):
+        assert density.potentials.shrinkage == 1.0
+        assert_allclose(density.potentials.prior_covariance, prior / scale / scale[:, None])
+        assert_allclose(base_of(density)[1], prior / scale / scale[:, None], rtol=1e-4)
+    flat = classes(base=0.5).fit(X, y).densities_[0].potentials
+    assert flat.prior_covariance is None
+    assert flat.shrinkage == "auto"
+
+
+def test_density_after_a_fit_with_a_name(seed):
+    X = ring(20, seed)
+    density = NNMRFDensity("network", random_state=0).partial_fit(X)
+    for model in (density, NNMRFBayesClassifier(random_state=0).fit(X, np.zeros(20))):
+        before = model.score_samples(X)
+        model.set_params(potentials=NetworkPotentials(density="mrf"))
+        assert np.abs(model.score_samples(X) - before).max() > 1e-6
+        model.set_params(potentials__density="mixture")
+        assert_array_equal(model.score_samples(X), before)
 
 
 # Degenerate tables ------------------------------------------------------------------------
@@ -380,7 +577,7 @@ def test_resuming_with_another_learner(first, seed):
     model = small(learner=first, warm_start=True).fit(X)
     other = {"grid": "variational", "variational": "grid"}[first]
     before = model.score(X)
-    model.set_params(learner=other, max_iter=5).fit(X)
+    model.set_params(potentials__learner=other, potentials__max_iter=5).fit(X)
     assert abs(model.score(X) - before) < 1.0
-    model.set_params(learner=Variational(n_chains=7)).fit(X)
+    model.set_params(potentials__learner=Variational(n_chains=7)).fit(X)
     assert model.n_iter_ == 13

@@ -258,11 +258,11 @@ def test_failed_fits_keep_the_previous_model():
         with pytest.raises(ValueError):
             parts.fit(data, y[: len(data)])
     with pytest.raises(ValueError, match="graph must be"):
-        model.set_params(graph="ring").fit(GOOD[:, :2])
+        model.set_params(potentials__graph="ring").fit(GOOD[:, :2])
     with pytest.raises(ValueError, match="graph must be"):
-        parts.set_params(graph="ring").fit(GOOD[:, :2], y)
-    model.set_params(graph="complete")
-    parts.set_params(graph="complete")
+        parts.set_params(potentials__graph="ring").fit(GOOD[:, :2], y)
+    model.set_params(potentials__graph="complete")
+    parts.set_params(potentials__graph="complete")
     assert vars(model).keys() == before[0].keys()
     assert vars(parts).keys() == before[1].keys()
     assert_array_equal(model.score_samples(NAMED), scores[0])

@@ -26,6 +26,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
@@ -56,11 +57,12 @@ FRAME = pd.DataFrame(MIXED, columns=["Größe", "b", "c", "d"])
 
 WEAK = {"alpha": 0.1, "max_iter": 2, "random_state": 0}
 STATE = WEAK | {"warm_start": True}
-SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 2, "random_state": 0}
+SMALL = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 2}
+NETWORKS = NetworkPotentials(**SMALL)
 
 
 def accepted_learners(kind):
-    """Return the names of the learners that an estimator accepts."""
+    """Return the names of the learners that an estimator, or its potentials, accept."""
     return list(accepted(kind._energy_type, kind._learner_kind))
 
 
@@ -82,10 +84,10 @@ CASES = {
     "CRF of words": (CRF(**WEAK), TOKENS, WORDS[5:].tolist()),
     **{
         f"NNMRFDensity {n}": (
-            NNMRFDensity(learner=n, potentials="network", warm_start=True, **SMALL),
+            NNMRFDensity(NetworkPotentials(learner=n, warm_start=True, **SMALL), random_state=0),
             NUMBERS[:, :2],
         )
-        for n in accepted_learners(NNMRFDensity)
+        for n in accepted_learners(NetworkPotentials)
     },
     **{
         f"optimizer {n}": (
@@ -114,10 +116,14 @@ CASES = {
     "bootstraps": (MRFStructureLearner("exact", n_bootstraps=2, random_state=0), BITS),
     "DiscreteMRF structure": (DiscreteMRF(MRFStructureLearner("exact"), "exact", **WEAK), BITS),
     "mixed numbers": (
-        NNMRFDensity(potentials="network", column_types={1: "categorical"}, **SMALL),
+        NNMRFDensity(NETWORKS, column_types={1: "categorical"}, random_state=0),
         BOTH[:, 2:],
     ),
-    "NNMRFBayesClassifier": (NNMRFBayesClassifier(**SMALL), NUMBERS, WORDS[:, 1].astype(str)),
+    "NNMRFBayesClassifier": (
+        NNMRFBayesClassifier(NETWORKS, random_state=0),
+        NUMBERS,
+        WORDS[:, 1].astype(str),
+    ),
     "NNMRFClassifier": (NNMRFClassifier(max_iter=3, random_state=0), NUMBERS, BITS[:, 0]),
     "pipeline": (make_pipeline(FunctionTransformer(np.abs), RBM(3, "cd", **WEAK)), BITS),
     "grid search": (
@@ -125,7 +131,9 @@ CASES = {
         BITS,
     ),
     "search of classifiers": (
-        GridSearchCV(NNMRFBayesClassifier(**SMALL), {"max_iter": [1]}, cv=2),
+        GridSearchCV(
+            NNMRFBayesClassifier(NETWORKS, random_state=0), {"potentials__max_iter": [1]}, cv=2
+        ),
         NUMBERS,
         BITS[:, 0],
     ),

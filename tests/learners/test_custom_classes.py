@@ -17,6 +17,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
@@ -103,6 +104,8 @@ UNSUPPORTED = [CRBMStructuredPredictor, CRF, NNMRFDensity, NNMRFBayesClassifier]
 
 
 def make_estimator(kind, learner):
+    if kind in (NNMRFDensity, NNMRFBayesClassifier):
+        return kind(NetworkPotentials(learner=learner, max_iter=3), random_state=0)
     options = {"states": (0, 1)} if kind is BoltzmannMachine else {}
     options |= {"n_components": 2} if kind is RBM else {}
     options |= {"alpha": 0.01} if kind in (BoltzmannMachine, RBM) else {}

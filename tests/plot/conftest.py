@@ -13,6 +13,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFDensity,
 )
 from skmrf.structure import RemovalWhileLearning
@@ -42,7 +43,7 @@ def models():
         "structure": MRFStructureLearner(
             search=RemovalWhileLearning(0.3, 30), max_iter=60, random_state=0
         ).fit(pd.DataFrame(X, columns=NAMES)),
-        "density": NNMRFDensity(
-            learner="grid", potentials="network", max_iter=2, random_state=0
-        ).fit(np.random.default_rng(0).normal(size=(50, 2))),
+        "density": NNMRFDensity(NetworkPotentials(learner="grid", max_iter=2), random_state=0).fit(
+            np.random.default_rng(0).normal(size=(50, 2))
+        ),
     }

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from zoo import ZOO, enumerate_states
 
-from skmrf import RBM, DiscreteMRF, MRFStructureLearner, NNMRFDensity
+from skmrf import RBM, DiscreteMRF, GaussianPotentials, MRFStructureLearner, NNMRFDensity
 from skmrf.energies import FactorGraph
 from skmrf.plot import HistoryDisplay, MomentsDisplay, StructurePathDisplay, SyntheticRowsDisplay
 from skmrf.structure import Penalized
@@ -364,7 +364,7 @@ def test_synthetic_rows():
     x = rng.normal(size=60)
     X = pd.DataFrame({"x": x, "y": np.exp(x), "kind": pd.Categorical(np.where(x > 0, "a", "b"))})
     X.loc[3, "y"] = np.nan
-    model = NNMRFDensity(n_components=2, random_state=0).fit(X)
+    model = NNMRFDensity(GaussianPotentials(2), random_state=0).fit(X)
     display = SyntheticRowsDisplay.from_estimator(model, X, random_state=0)
     assert display.axes_.shape == (3, 3)
     assert len(display.axes_[1, 0].lines) == 2

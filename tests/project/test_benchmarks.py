@@ -418,8 +418,8 @@ def test_trivariate_rows(load, monkeypatch, tmp_path):
     tiny = {"N_TRAIN": 300, "N_TEST": 2000, "INFERENCE": 3, "GRID_POINTS": 15, "EXACT_ITER": 5}
     for name, value in (tiny | {"CELLS": 20, "COARSE": 2}).items():
         monkeypatch.setattr(script, name, value)
-    make = script.NNMRFDensity
-    monkeypatch.setattr(script, "NNMRFDensity", lambda **k: make(**({"max_iter": 5} | k)))
+    make = script.NetworkPotentials
+    monkeypatch.setattr(script, "NetworkPotentials", lambda **k: make(**({"max_iter": 5} | k)))
     script.main(["--fast", "--results", str(tmp_path)])
     rows = json.loads((tmp_path / "nnmrf_trivariate.json").read_text())["rows"]
     assert len(rows) == 2 + 3 * 3 + 2

@@ -88,7 +88,14 @@ def test_fits_are_reproducible():
 
 @pytest.mark.parametrize(
     "name",
-    ["BoltzmannMachine", "CRBMStructuredPredictor", "CRF", "DiscreteMRF", "NNMRFDensity", "RBM"],
+    [
+        "BoltzmannMachine",
+        "CRBMStructuredPredictor",
+        "CRF",
+        "DiscreteMRF",
+        "NetworkPotentials",
+        "RBM",
+    ],
 )
 def test_documented_learners_match_accepted_learners(name):
     """The description of ``learner`` lists exactly the accepted learners."""

@@ -332,7 +332,7 @@ OUTPUTS = {
     "applications/plot_ising_of_spikes.py": "Ising       mean error of the log probability",
     "applications/plot_mixed_table.py": "of all held-out cars are lower: too expensive",
     "applications/plot_multilabel.py": "conditional RBM {'correct segments'",
-    "applications/plot_nn_mrf_classifiers.py": "NNMRFBayesClassifier    moons",
+    "applications/plot_nn_mrf_classifiers.py": "NNMRFBayesClassifier moons",
     "first_steps/plot_digits_completion.py": "log-likelihood of a held-out digit",
     "first_steps/plot_graph_recovery.py": "16 of 16 edges found, 0 false",
     "first_steps/plot_missing_values.py": "entries correctly",

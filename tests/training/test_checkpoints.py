@@ -38,6 +38,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFDensity,
 )
 from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
@@ -60,7 +61,7 @@ FITS = [
     ),
     (
         NNMRFDensity(
-            potentials="network", learner="grid", optimizer="lbfgs", max_iter=6, random_state=0
+            NetworkPotentials(learner="grid", optimizer="lbfgs", max_iter=6), random_state=0
         ),
         (NUMBERS[:, :1],),
     ),
@@ -75,7 +76,7 @@ FITS = [
     (RBM(3, "pcd", alpha=0.01, **SMALL), (sp.csr_array(X),)),
     (CRBMStructuredPredictor(3, **SMALL), (X[:, :3], X[:, 3:])),
     (CRBMStructuredPredictor(3, "mssvm", early_stopping=True, **SMALL), (X[:, :3], X[:, 3:])),
-    (NNMRFDensity(potentials="network", **SMALL), (NUMBERS,)),
+    (NNMRFDensity(NetworkPotentials(max_iter=6, batch_size=40), random_state=0), (NUMBERS,)),
 ]
 
 

@@ -379,12 +379,13 @@ def test_killed_classifier_process_resumes_bit_for_bit(n_jobs, tmp_path):
         tmp_path / "fit",
         (
             "import sys, numpy as np\n"
-            "from skmrf import NNMRFBayesClassifier\n"
+            "from skmrf import NetworkPotentials, NNMRFBayesClassifier\n"
             "from skmrf.training import Checkpoint\n"
             "rng = np.random.default_rng(0)\n"
             "y = np.arange(600) % 3\n"
             "X = rng.normal(size=(600, 4)) + y[:, None]\n"
-            f"model = NNMRFBayesClassifier(max_iter=30, random_state=0, n_jobs={n_jobs})\n"
+            "networks = NetworkPotentials(max_iter=30)\n"
+            f"model = NNMRFBayesClassifier(networks, random_state=0, n_jobs={n_jobs})\n"
             "model.set_callbacks(Checkpoint(sys.argv[1], 0)).fit(X, y)\n"
             "np.save(sys.argv[1] + '.npy', model.predict_proba(X))\n"
         ),

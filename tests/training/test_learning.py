@@ -19,6 +19,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
@@ -531,13 +532,14 @@ def test_take_rows_copies_only_the_batch(layout, seed):
 
 
 QUICK = {"max_iter": 3, "random_state": 0}
+NETWORKS = NetworkPotentials(max_iter=3)
 VERBOSE = {
     "DiscreteMRF": (DiscreteMRF("independent", "pcd", alpha=0.0, **QUICK), "epoch 2 of at most 3"),
     "BoltzmannMachine": (BoltzmannMachine("pcd", **QUICK), "epoch 2 of at most 3, at most "),
     "RBM": (RBM(2, **QUICK), "epoch 2 of at most 3, at most "),
     "CRBMStructuredPredictor": (CRBMStructuredPredictor(2, "lr", **QUICK), "epoch 2 of at most 3"),
-    "NNMRFDensity": (NNMRFDensity(potentials="network", **QUICK), "epoch 2 of at most 3, at most "),
-    "NNMRFBayesClassifier": (NNMRFBayesClassifier(**QUICK), "part 2 of at most 2"),
+    "NNMRFDensity": (NNMRFDensity(NETWORKS, random_state=0), "epoch 2 of at most 3, at most "),
+    "NNMRFBayesClassifier": (NNMRFBayesClassifier(NETWORKS, random_state=0), "part 2 of at most 2"),
     "MRFStructureLearner": (MRFStructureLearner("exact", **QUICK), "epoch 2, 0 s"),
 }
 

@@ -19,6 +19,7 @@ from skmrf import (
     BoltzmannMachine,
     DiscreteMRF,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     inference,
     likelihood,
@@ -58,8 +59,8 @@ def bootstraps():
 
 def classes():
     """Return class probabilities and densities."""
-    small = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 3, "random_state": 0}
-    model = NNMRFBayesClassifier(**small).fit(NUMBERS, LABELS)
+    networks = NetworkPotentials(node_layers=(3,), edge_layers=(3,), max_iter=3)
+    model = NNMRFBayesClassifier(networks, random_state=0).fit(NUMBERS, LABELS)
     return [model.predict_proba(NUMBERS), model.score_samples(NUMBERS)]
 
 
@@ -231,9 +232,9 @@ def kill_one_actor():
 
 def check_progress(capsys):
     """Check that a progress bar of each estimator is shown."""
-    small = {"node_layers": (3,), "edge_layers": (3,), "max_iter": 2, "random_state": 0}
-    model = NNMRFBayesClassifier(**small, n_jobs=2).set_callbacks(ProgressBar())
-    model.fit(NUMBERS, LABELS)
+    networks = NetworkPotentials(node_layers=(3,), edge_layers=(3,), max_iter=2)
+    model = NNMRFBayesClassifier(networks, random_state=0, n_jobs=2)
+    model.set_callbacks(ProgressBar()).fit(NUMBERS, LABELS)
     shown = capsys.readouterr().out
     assert "NNMRFBayesClassifier" in shown
     assert "NNMRFDensity" in shown
@@ -283,8 +284,8 @@ def test_task_size_of_a_bootstrap(sent):
 def test_task_size_of_a_class(sent):
     labels = np.arange(3000) % 3
     rows = RNG.normal(size=(3000, 5)) + labels[:, None]
-    layers = {"node_layers": (3,), "edge_layers": (3,)}
-    model = NNMRFBayesClassifier(**layers, max_iter=1, random_state=0).set_callbacks(ProgressBar())
+    networks = NetworkPotentials(node_layers=(3,), edge_layers=(3,), max_iter=1)
+    model = NNMRFBayesClassifier(networks, random_state=0).set_callbacks(ProgressBar())
     for _ in range(2):
         model.fit(rows, labels)
     assert len(sent) == 6

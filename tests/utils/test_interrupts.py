@@ -18,6 +18,7 @@ from skmrf import (
     CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
+    NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
@@ -196,17 +197,20 @@ NUMBERS = RNG.normal(size=(60, 2)) + X[:, :2]
 LABELS = X[:, 0]
 FEW = {"max_iter": 6, "random_state": 0}
 TABLES = {"learner": "pcd", "alpha": 0.0} | FEW
-SMALL = {"node_layers": (3,), "edge_layers": (3,), "random_state": 0}
+SMALL = {"node_layers": (3,), "edge_layers": (3,)}
 CASES = {
     "discrete": (DiscreteMRF(**TABLES), (X,)),
     "exact": (DiscreteMRF(learner="exact", alpha=1e-3), (X,)),
     "boltzmann": (BoltzmannMachine(states=(0, 1), **FEW), (X,)),
     "rbm": (RBM(3, **FEW), (X,)),
     "crbm": (CRBMStructuredPredictor(3, **FEW), (X[:, :2], X[:, 2:])),
-    "density": (NNMRFDensity(potentials="network", **SMALL), (NUMBERS,)),
+    "density": (NNMRFDensity(NetworkPotentials(**SMALL), random_state=0), (NUMBERS,)),
     "structure": (MRFStructureLearner("exact", n_bootstraps=8, random_state=0), (X,)),
     "with_structure": (DiscreteMRF(MRFStructureLearner("exact"), **TABLES), (X,)),
-    "classifier": (NNMRFBayesClassifier(max_iter=2, **SMALL), (NUMBERS, LABELS)),
+    "classifier": (
+        NNMRFBayesClassifier(NetworkPotentials(max_iter=2, **SMALL), random_state=0),
+        (NUMBERS, LABELS),
+    ),
 }
 pytestmark = pytest.mark.filterwarnings("ignore:Learning had not converged")
 all_cases = pytest.mark.parametrize("name", CASES)
@@ -369,7 +373,7 @@ def test_threads_that_continue_after_ctrl_c_have_no_effect(monkeypatch):
 
     def fit_and_interrupt(density, *rows, **weights):
         densities.append(density)
-        if density.max_iter > 1:
+        if density.potentials.max_iter > 1:
             raise KeyboardInterrupt
         return original_fit(density, *rows, **weights)
 
@@ -378,7 +382,7 @@ def test_threads_that_continue_after_ctrl_c_have_no_effect(monkeypatch):
     with pytest.warns(ConvergenceWarning) as warned:
         model.fit(NUMBERS, LABELS)
     assert "Interrupted after 0 of 2 densities" in str(warned[0].message)
-    assert densities[0].max_iter == 2
+    assert densities[0].potentials.max_iter == 2
     assert not any(density is densities[0] for density in model.densities_)
     assert not [name for name in vars(model.densities_[0]) if "callback" in name]
 

@@ -3,20 +3,26 @@
 from copy import copy
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..._utils.parameters import check_choice, check_generator, check_number
 from .._base import LearnedEstimator
+from .potentials import DENSITIES, make_potentials
 
 
 class DensityClassifier(ClassifierMixin, LearnedEstimator):
     """Base class of classifiers with one density for each class.
 
-    A subclass has the parameter ``density``. Its method ``fit`` sets the attributes that queries
+    A subclass has the parameter ``potentials``. Its method ``fit`` sets the attributes that queries
     need: ``classes_``, ``class_prior_``, ``densities_`` and the encoding of the columns
     ``_columns``.
     """
+
+    @property
+    def _networks(self):
+        """Parameters of the networks of all classes."""
+        return make_potentials(self.potentials, type(self).__name__, ("network",))
 
     def predict_joint_log_proba(self, X):
         """Return ``log p(x, y)``, which is ``log p(y) + log p(x | y)``, of each row and class.
@@ -78,11 +84,9 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
             return _class_log_joint(self._current_densities(), np.log(self.class_prior_), rows)
 
     def _current_densities(self):
-        """Return the densities of the classes, with the current parameter ``density``."""
-        check_choice("density", self.density, ("mixture", "mrf"))
-        if all(density.density == self.density for density in self.densities_):
-            return self.densities_
-        return [copy(density).set_params(density=self.density) for density in self.densities_]
+        """Return the densities of the classes, with the current ``density`` of the networks."""
+        kind = check_choice("density", self._networks.density, DENSITIES)
+        return [_with_density(density, kind) for density in self.densities_]
 
     def predict_proba(self, X):
         """Return the probability ``p(y | x)`` of each class for each row.
@@ -161,6 +165,14 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
                 f"{self.classes_.tolist()}."
             )
         return np.searchsorted(self.classes_, labels)
+
+
+def _with_density(model, kind):
+    """Return a fitted model that scores and samples a kind of density; the model is not changed."""
+    if model.potentials.density == kind:
+        return model
+    networks = clone(model.potentials).set_params(density=kind)
+    return copy(model).set_params(potentials=networks)
 
 
 def _class_log_joint(densities, log_prior, rows):

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._data.frames import column_names, read_columns
 from ..._data.transforms import FARTHEST, learn_transformed_columns
 from ..._utils.log_weights import check_sample_weight
-from ..._utils.parameters import check_generator, check_number_or
+from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
 from ...training.part_reports import PartReports
 from ...variational.expectation_maximization import (
@@ -19,19 +19,22 @@ from ...variational.expectation_maximization import (
 from ...variational.mixtures import logsumexp
 from .._density import EnergyEstimator
 from .._session import fitted_attributes
+from .potentials import GaussianPotentials, make_potentials
 
 EXACT = LogPartition(0.0, 0.0, 0.0, 0.0, True, "exact", True)
 N_BISECTIONS = 60
 N_LEVELS = 32  # quantiles whose mean is the conditional mean
 
 
-def fit_gaussians(model, X, sample_weight):
+def fit_gaussians(model, n_components, X, sample_weight):
     """Fit the mixture of a density with Gaussian potentials; return the fitted attributes.
 
     Parameters
     ----------
     model : NNMRFDensity
         Estimator with its parameters.
+    n_components : "auto" or int
+        Number of classes of the hidden variable.
     X : array-like or frame of shape (n_rows, n_columns)
         Training rows.
     sample_weight : array-like of shape (n_rows,) or None
@@ -42,7 +45,6 @@ def fit_gaussians(model, X, sample_weight):
     dict
         Fitted attributes by name.
     """
-    check_number_or(("auto",), "n_components", model.n_components, low=1, integer=True)
     read = read_columns(model, X, reset=True)
     weights = check_sample_weight(sample_weight, len(read[0]))
     weights = np.ones(len(read[0])) if weights is None else weights
@@ -56,7 +58,7 @@ def fit_gaussians(model, X, sample_weight):
     reports = PartReports(model, X, None, 1)
     rng = reports.begin(check_generator(model.random_state), codes, weights)
     seed = int(rng.integers(2**63))
-    tasks = [(rows, model.n_components, np.random.default_rng(seed))]
+    tasks = [(rows, n_components, np.random.default_rng(seed))]
     learned = reports.learn("mixture", "mixtures", learn_mixture, tasks, brief=_learn_briefly)
     mixture, history = learned[0]
     fitted = fitted_attributes(
@@ -250,7 +252,10 @@ def _check_levels(quantiles):
 
 
 def _has_gaussians(model):
-    return model.potentials == "gaussian"
+    """Return True if a model was fitted with Gaussian potentials, or will be by its first fit."""
+    if "mixture_" in vars(model):
+        return model._is_gaussian
+    return isinstance(make_potentials(model.potentials, type(model).__name__), GaussianPotentials)
 
 
 class TableDensity(EnergyEstimator):

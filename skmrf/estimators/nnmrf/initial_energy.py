@@ -1,24 +1,27 @@
-"""Initial model (networks and quadratic term), training settings and checks of parameters."""
+"""Initial model (graph, networks and quadratic term), training settings, continued training."""
+
+from itertools import combinations
 
 import joblib
 import numpy as np
 from sklearn.base import clone
 
 from ..._utils.log_weights import normalized_weights
-from ..._utils.parameters import check_covariance, check_number
+from ..._utils.parameters import check_covariance, show_list
 from ...energies import NeuralEnergy
 from ...learners.initial_mixture import impute_normal
 from ...training import AdaptiveRate
 from .._training import check_memory
 from .gaussian_base import gaussian_base
-from .graph import resolve_edges
 from .scores import held_out_score
 
-# Parameters that must not change if training continues.
-FIXED_PARAMETERS = "base", "prior_covariance", "shrinkage", "column_types", "categories"
+# Parameters of the networks and of the estimator that must not change if training continues.
+FIXED_PARAMETERS = "base", "prior_covariance", "shrinkage"
+FIXED_COLUMN_PARAMETERS = "column_types", "categories"
 N_COMPONENTS = 5  # of the mixture, assumed in estimates of memory
 MIN_ROWS_FOR_HOLD_OUT = 500  # with early_stopping="auto"
 PRIOR_PRECISION = 1.0  # of the normal prior of the weights
+N_NEIGHBORS = 5  # with graph="knn"
 BASE_WEIGHT = 0.05  # of the base in mixture_, whose other components have lighter tails
 FIRST_RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
 WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
@@ -27,56 +30,158 @@ RATE_WITHOUT_HELD_OUT = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)
 RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
 MIN_PATIENCE = 300  # updates without a better score
 MAX_UPDATES = 3000
-MAX_BASE = 1e6  # a larger one makes networks vanish in the rounding of the base
 
 
-def check_layers(name, layers):
-    """Raise a ValueError unless there is at least one layer, each with at least one unit."""
-    if not isinstance(layers, tuple | list) or not layers:
-        raise ValueError(
-            f"{name} must be a tuple with the number of units of each hidden layer, at least one "
-            f"layer; got {layers!r}."
-        )
-    for width in layers:
-        check_number(name, width, low=1, integer=True)
-
-
-def fixed_parameters(density):
-    """Return the parameters that must not change when a later fit continues training."""
-    kept = {k: getattr(density, k) for k in FIXED_PARAMETERS}
-    return kept | {"graph": density.graph if isinstance(density.graph, str) else None}
-
-
-def check_same_model(density, energy, fixed, names):
-    """Raise a ValueError if a parameter of the model has changed since the previous fit.
+def fixed_parameters(density, networks):
+    """Return the parameters that must not change when a later fit continues training.
 
     Parameters
     ----------
     density : NNMRFDensity
-        Estimator with its current parameters.
+        Estimator with the types and categories of the columns.
+    networks : NetworkPotentials
+        Parameters of the networks.
+
+    Returns
+    -------
+    dict
+        Values by name. The value of ``graph`` is None if it is not a name.
+    """
+    kept = {k: getattr(networks, k) for k in FIXED_PARAMETERS}
+    kept |= {k: getattr(density, k) for k in FIXED_COLUMN_PARAMETERS}
+    return kept | {"graph": networks.graph if isinstance(networks.graph, str) else None}
+
+
+def check_same_model(networks, energy, before, now, names):
+    """Raise a ValueError if a parameter of the model has changed since the previous fit.
+
+    Parameters
+    ----------
+    networks : NetworkPotentials
+        Current parameters of the networks.
     energy : NeuralEnergy
         Model of the previous fit.
-    fixed : dict
-        Result of :func:`fixed_parameters` in the previous fit.
+    before, now : dict
+        Results of :func:`fixed_parameters` in the previous fit and in the current one.
     names : list
         Names of the columns.
     """
     layers_of_fit = {"node_layers": energy.shape.nodes, "edge_layers": energy.shape.edges}
-    changed = [k for k, layers in layers_of_fit.items() if tuple(getattr(density, k)) != layers]
-    depends_on_rows = isinstance(density.graph, str) and density.graph in ("tree", "knn")
-    if depends_on_rows:
-        changed += ["graph"] * (fixed["graph"] != density.graph)
+    changed = [k for k, layers in layers_of_fit.items() if tuple(getattr(networks, k)) != layers]
+    if now["graph"] in ("tree", "knn"):  # depends on the rows
+        changed += ["graph"] * (before["graph"] != now["graph"])
     else:
-        edges = resolve_edges(density.graph, None, names)
+        edges = resolve_edges(networks.graph, None, names)
         changed += ["graph"] * (not np.array_equal(edges, energy.edges))
-    changed += [
-        k for k in FIXED_PARAMETERS if joblib.hash(getattr(density, k)) != joblib.hash(fixed[k])
-    ]
+    constant = FIXED_PARAMETERS + FIXED_COLUMN_PARAMETERS
+    changed += [k for k in constant if joblib.hash(now[k]) != joblib.hash(before[k])]
     if changed:
         raise ValueError(
             f"Training cannot continue, because {changed[0]} differs from its value in the "
             "previous fit. Start anew with fit and warm_start=False."
         )
+
+
+def resolve_edges(graph, correlation, names):
+    """Return the edges of the graph that is given by its name, as an object or as a list.
+
+    Parameters
+    ----------
+    graph : {"complete", "tree", "grid", "knn", "empty"}, networkx.Graph or list of pairs
+        "tree" is the spanning tree with the largest mutual information of Gaussians (Chow and Liu).
+        "knn" joins each column with the columns of largest absolute correlation. "grid" uses the
+        columns as the pixels of a square. Pairs and nodes are names or indices of columns.
+    correlation : ndarray of shape (n_columns, n_columns)
+        Correlations of the columns. Only "tree" and "knn" use them.
+    names : list
+        Names of the columns.
+
+    Returns
+    -------
+    ndarray of shape (n_edges, 2)
+        Sorted pairs of column indices, the lower index first.
+    """
+    n = len(names)
+    if isinstance(graph, str):
+        makers = {
+            "complete": lambda: combinations(range(n), 2),
+            "empty": lambda: (),
+            "tree": lambda: _tree_edges(correlation),
+            "knn": lambda: _knn_edges(correlation),
+            "grid": lambda: _grid_edges(n),
+        }
+        if graph not in makers:
+            raise ValueError(
+                f"graph must be one of {sorted(makers)}, a networkx graph or a list of pairs of "
+                f"columns; got {graph!r}."
+            )
+        pairs = makers[graph]()
+    else:
+        pairs = [_find_pair(pair, names) for pair in _list_pairs(graph)]
+        for node in graph.nodes if hasattr(graph, "edges") else ():
+            _find_column(node, names)
+    return np.array(sorted({tuple(sorted(p)) for p in pairs}), dtype=np.int64).reshape(-1, 2)
+
+
+def _list_pairs(graph):
+    """Return the edges of a networkx graph or a list; raise a ValueError if one is not a pair."""
+    pairs = graph.edges() if hasattr(graph, "edges") else graph
+    is_wrong_type = isinstance(pairs, str) or not hasattr(pairs, "__iter__")
+    pairs = [] if is_wrong_type else list(pairs)
+    wrong = [p for p in pairs if isinstance(p, str) or not hasattr(p, "__len__") or len(p) != 2]
+    if is_wrong_type or wrong:
+        raise ValueError(
+            "graph must be a name, a networkx graph or a list of pairs of columns; got "
+            f"{wrong[0] if wrong else graph!r}."
+        )
+    return [tuple(pair) for pair in pairs]
+
+
+def _find_pair(pair, names):
+    indices = [_find_column(column, names) for column in pair]
+    if len(set(indices)) != 2:
+        raise ValueError(f"Each edge of graph must join two different columns; got {pair!r}.")
+    return indices
+
+
+def _find_column(column, names):
+    if not isinstance(column, bool | np.bool_):
+        if column in names:
+            return names.index(column)
+        if isinstance(column, int | np.integer) and 0 <= column < len(names):
+            return int(column)
+    raise ValueError(
+        f"graph has {column!r}, which is not a column; the columns are {show_list(names)}."
+    )
+
+
+def _grid_edges(n):
+    import networkx as nx  # imported here because it is slow
+
+    side = round(n**0.5)
+    if side * side != n:
+        raise ValueError(
+            f'graph="grid" needs a square number of columns, but there are {n}. Instead, give '
+            "networkx.grid_2d_graph with its nodes relabelled to columns, or a list of pairs."
+        )
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(side, side), ordering="sorted")
+    return graph.edges
+
+
+def _tree_edges(correlation):
+    import networkx as nx  # imported here because it is slow
+
+    graph = nx.Graph()
+    graph.add_nodes_from(range(len(correlation)))
+    for i, j in combinations(range(len(correlation)), 2):
+        graph.add_edge(i, j, weight=abs(correlation[i, j]))
+    return nx.maximum_spanning_edges(graph, data=False)
+
+
+def _knn_edges(correlation):
+    strength = np.abs(correlation) - 2.0 * np.eye(len(correlation))
+    k = min(N_NEIGHBORS, len(correlation) - 1)
+    return [(i, int(j)) for i, row in enumerate(strength) for j in np.argsort(-row)[:k]]
 
 
 def correlation(X, weights):
@@ -87,13 +192,13 @@ def correlation(X, weights):
     return covariance / deviation / deviation[:, None]
 
 
-def initial_energy(density, data, columns, rng):
+def initial_energy(networks, data, columns, rng):
     """Return the initial energy: networks with small random weights, and the quadratic term.
 
     Parameters
     ----------
-    density : NNMRFDensity
-        Estimator with the graph, the layers of the networks and the quadratic term.
+    networks : NetworkPotentials
+        Graph, layers of the networks and quadratic term.
     data : Batch
         All training rows, encoded.
     columns : Columns
@@ -108,14 +213,14 @@ def initial_energy(density, data, columns, rng):
     """
     weights = normalized_weights(data.log_weights, len(data.X))
     X = impute_normal(data.X, columns.n_states, weights, rng)
-    edges = resolve_edges(density.graph, correlation(X, weights), columns.names)
-    _check_size(density, columns.n_states, edges)
-    mean, precision = _quadratic_term(density, X, weights, columns, edges)
+    edges = resolve_edges(networks.graph, correlation(X, weights), columns.names)
+    _check_size(networks, columns.n_states, edges)
+    mean, precision = _quadratic_term(networks, X, weights, columns, edges)
     return NeuralEnergy.random(
         columns.n_states,
         edges,
-        node_layers=tuple(density.node_layers),
-        edge_layers=tuple(density.edge_layers),
+        node_layers=tuple(networks.node_layers),
+        edge_layers=tuple(networks.edge_layers),
         mean=mean,
         precision=precision,
         dtype=np.float32,
@@ -123,16 +228,16 @@ def initial_energy(density, data, columns, rng):
     )
 
 
-def _quadratic_term(density, X, weights, columns, edges):
+def _quadratic_term(networks, X, weights, columns, edges):
     """Return the mean and the precision matrix of the energy's quadratic term."""
     numbers = columns.continuous
-    if density.base == "gaussian":
-        target = _shrinkage_target(density.prior_covariance, columns)
-        return gaussian_base(X, numbers, weights, edges, target, density.shrinkage)
-    return np.zeros(len(numbers)), density.base * (2.0 * np.eye(len(numbers)))
+    if networks.base == "gaussian":
+        target = shrinkage_target(networks.prior_covariance, columns)
+        return gaussian_base(X, numbers, weights, edges, target, networks.shrinkage)
+    return np.zeros(len(numbers)), networks.base * (2.0 * np.eye(len(numbers)))
 
 
-def _shrinkage_target(prior_covariance, columns):
+def shrinkage_target(prior_covariance, columns):
     """Convert ``prior_covariance`` to the scale of standardised columns; None stays None."""
     if prior_covariance is None:
         return None
@@ -141,32 +246,32 @@ def _shrinkage_target(prior_covariance, columns):
     return target / columns.scale / columns.scale[:, None]
 
 
-def _check_size(density, n_states, edges):
+def _check_size(networks, n_states, edges):
     """Raise a ValueError if the networks need more memory than ``max_bytes``."""
     slots = int(max(n_states.max(initial=1), 1))
-    nodes = len(n_states) * density.node_layers[0]
-    pairs = len(edges) * 2 * density.edge_layers[0]
+    nodes = len(n_states) * networks.node_layers[0]
+    pairs = len(edges) * 2 * networks.edge_layers[0]
     check_memory(
         slots * (nodes + pairs),
-        density.max_bytes,
+        networks.max_bytes,
         "weights of first layers",
         'Use a sparser graph (such as "tree" or "knn"), or raise max_bytes.',
     )
     check_memory(
         N_COMPONENTS * len(edges) * slots**2,
-        density.max_bytes,
+        networks.max_bytes,
         "potentials of pairs of states",
         "Merge rare categories, use a sparser graph, or raise max_bytes.",
     )
 
 
-def network_settings(density, parameters, learner, energy, data, held_out):
+def network_settings(networks, parameters, learner, energy, data, held_out):
     """Return the settings of the training loop.
 
     Parameters
     ----------
-    density : NNMRFDensity
-        Estimator with its parameters.
+    networks : NetworkPotentials
+        Parameters of the networks.
     parameters : TrainingParameters
         Validated parameters of training.
     learner : BeliefLearner
@@ -184,18 +289,18 @@ def network_settings(density, parameters, learner, energy, data, held_out):
         Settings of the training loop.
     """
     n = len(data.X)
-    updates = -(-n // density.batch_size)
+    updates = -(-n // networks.batch_size)
     settings = parameters.settings(
         learner,
         energy,
         data,
-        alpha=PRIOR_PRECISION / n if density.alpha == "auto" else density.alpha,
+        alpha=PRIOR_PRECISION / n if networks.alpha == "auto" else networks.alpha,
         default_optimizer="adam",
         recency=RECENCY,
-        patience=max(density.n_iter_no_change, -(-MIN_PATIENCE // updates)),
+        patience=max(networks.n_iter_no_change, -(-MIN_PATIENCE // updates)),
         min_updates=0,
         max_updates=MAX_UPDATES,
-        score=held_out_score(learner, held_out, density.density),
+        score=held_out_score(learner, held_out, networks.density),
     )
     if parameters.has_default_rate(settings.optimizer):
         settings.rate = _default_rate(settings.optimizer, learner, held_out)
