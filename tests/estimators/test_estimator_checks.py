@@ -80,8 +80,8 @@ LONG_VARIANTS = [
     BoltzmannMachine("pcd", binarize=0.5, max_iter=20),
     BoltzmannMachine(binarize=0.5, max_iter=5, states=(0, 1), early_stopping=True),
     RBM(3, "pcd", binarize=0.5, max_iter=5),
-    RBM(2, "exact", binarize=0.5, max_iter=5),
-    RBM(2, CD(n_sweeps=2), binarize=0.5, max_iter=5, early_stopping=True),
+    RBM(2, "exact", binarize=0.5, alpha=0.01, max_iter=5),
+    RBM(2, CD(n_sweeps=2), binarize=0.5, alpha=0.01, max_iter=5, early_stopping=True),
     CRBMStructuredPredictor(4, alpha=0.01, max_iter=5),
     CRBMStructuredPredictor(4, "mssvm", alpha=0.01, max_iter=5),
     CRBMStructuredPredictor(4, CDPercLoss(n_sweeps=2), alpha=0.01, max_iter=5, early_stopping=True),
@@ -98,7 +98,6 @@ LONG_VARIANTS = [
         NetworkPotentials("empty", QUICK, early_stopping=False, **SMALL), **NUMBERS
     ),
     NNMRFBayesClassifier(NetworkPotentials("tree", **SMALL), **NUMBERS),
-    NNMRFClassifier(max_iter=20),
     NNMRFClassifier(),
     MRFImputer(NNMRFDensity(NetworkPotentials(**SMALL))),
     MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),
