@@ -5,6 +5,7 @@ from itertools import pairwise
 from threading import get_ident
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -273,6 +274,18 @@ def test_threads_do_not_change_results(monkeypatch, seed):
 def test_wrong_input_of_fit(change, message, sequences):
     with pytest.raises(ValueError, match=message):
         CRF(**QUICK).fit(*change(*sequences))
+
+
+def test_lists_of_frames_and_of_nothing_are_refused(sequences):
+    X, y = sequences
+    with pytest.raises(TypeError, match=r"is a data frame\. .* sequence_ids"):
+        CRF(**QUICK).fit([pd.DataFrame(x) for x in X], y)
+    model = CRF(**QUICK).fit(X, y)
+    with pytest.raises(ValueError, match="X has no examples"):
+        model.predict([])
+    words = CRF(**QUICK).fit([[{"word": "cat"}], [{"word": "the"}]], [["n"], ["d"]])
+    with pytest.raises(ValueError, match="Sequence 0 of X is empty"):
+        words.predict([[]])
 
 
 def test_wrong_input_of_graphs_and_queries(sequences):
