@@ -104,6 +104,7 @@ def test_bad_parameters(parameters, message):
         (np.zeros(20), "All sample weights are zero"),
         (-np.ones(20), r"sample_weight\[0\] is -1.0; weights must be finite and not negative"),
         (np.full(20, np.nan), r"sample_weight\[0\] is nan"),
+        ("balanced", "sample_weight must be one number per row"),
         (np.ones(3), r"sample_weight.shape == \(3,\), expected \(20,\)"),
     ],
 )
