@@ -341,6 +341,14 @@ def test_vectorizer():
     assert list(rare.vocabulary_) == ["w[0]=a"]
     with pytest.raises(ValueError, match="Feature 'w' of position 1 of sequence 0 is"):
         SequenceVectorizer().fit([[{"w": "a"}, {"w": object()}]])
+    with pytest.raises(
+        ValueError, match="Position 1 of sequence 0 of X is 'cat'; it must be a dict"
+    ):
+        SequenceVectorizer().fit([[{"w": "the"}, "cat"]])
+    with pytest.raises(ValueError, match="Sequence 0 of X must be a list of dicts"):
+        vectorizer.transform([{"w": "the"}])
+    with pytest.raises(ValueError, match="Position 0 of sequence 1 of X is"):
+        CRF(**QUICK).fit([[{"w": "the"}], np.ones((1, 1))], [["d"], ["n"]])
 
 
 def test_scores_of_sequences():
