@@ -13,6 +13,7 @@ __all__ = [
     "CategoryEncoder",
     "as_columns",
     "check_categories",
+    "check_seen",
     "decode",
     "encode",
     "find_categories",
@@ -26,6 +27,7 @@ __all__ = [
 
 N_SHOWN = 8  # names or values in an error message
 MAX_REAL_CATEGORIES = 50
+GIVE_ALL = "Give all categories in categories= before fit"
 
 
 @dataclass(frozen=True)
@@ -303,15 +305,21 @@ def _find_codes(values, known):
     return np.fromiter((table.get(v, -1) for v in values.tolist()), dtype=int, count=len(values))
 
 
-def _raise_for_unseen(codes, values, known, name):
+def check_seen(column, known, name, remedy):
+    """Raise a ValueError with the given remedy if a category of a column is not in ``known``."""
+    values = _to_numeric(column[~missing_mask(column)])
+    _raise_for_unseen(_find_codes(values, known), values, known, name, remedy)
+
+
+def _raise_for_unseen(codes, values, known, name, remedy=GIVE_ALL):
     unseen = np.flatnonzero(codes < 0)
     if unseen.size:
         if "m" in (known.dtype.kind + values.dtype.kind).lower():
             known, values = _to_objects(known), _to_objects(values)
         raise ValueError(
             f"Column {name!r} has the category {values.tolist()[unseen[0]]!r}, which was not seen "
-            f"in fit; its categories are {show_list(known.tolist(), N_SHOWN)}. Give all categories "
-            "in categories= before fit, or use nan or None for a missing entry."
+            f"in fit; its categories are {show_list(known.tolist(), N_SHOWN)}. {remedy}, or use "
+            "nan or None for a missing entry."
         )
 
 

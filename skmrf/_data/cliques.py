@@ -39,8 +39,8 @@ def resolve_cliques(cliques, n_features, names=None):
     if isinstance(cliques, str):
         if cliques not in NAMES:
             raise ValueError(
-                f"cliques must be one of {list(NAMES)}, a list of tuples of columns, a networkx "
-                f"graph or an MRFStructureLearner; got {cliques!r}."
+                f"cliques must be one of {['auto', *NAMES]}, a list of tuples of columns, a "
+                f"networkx graph or an MRFStructureLearner; got {cliques!r}."
             )
         if cliques == "independent":
             return np.arange(n_features + 1), np.arange(n_features)
@@ -64,8 +64,8 @@ def _list_tuples(cliques):
         return [tuple(c) if not isinstance(c, str) else (c,) for c in cliques]
     except TypeError:
         raise ValueError(
-            f"cliques must be one of {list(NAMES)}, a list of tuples of columns, a networkx "
-            f"graph or an MRFStructureLearner; got {cliques!r}."
+            f"cliques must be one of {['auto', *NAMES]}, a list of tuples of columns, a "
+            f"networkx graph or an MRFStructureLearner; got {cliques!r}."
         ) from None
 
 

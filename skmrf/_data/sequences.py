@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 
 from .._utils.label_graphs import LabelGraphs
+from .frame_types import is_pandas, is_polars
 from .numeric import numeric_rows
 
 MAX_DENSITY = 0.3  # share of nonzero features of a dense array that is converted to CSR
@@ -76,7 +77,7 @@ def is_table(X):
         return X.dtype != object or X.ndim != 1
     if not isinstance(X, list | tuple):
         return True
-    return len(X) == 0 or _is_row(X[0])
+    return len(X) > 0 and _is_row(X[0])
 
 
 def _is_row(first):
@@ -85,7 +86,11 @@ def _is_row(first):
         return first.ndim < 2 and first.dtype != object
     if isinstance(first, list | tuple):
         return len(first) > 0 and all(np.ndim(v) == 0 and not isinstance(v, dict) for v in first)
-    return not (isinstance(first, dict) or sparse.issparse(first))
+    return not (isinstance(first, dict) or sparse.issparse(first) or _is_frame(first))
+
+
+def _is_frame(x):
+    return is_pandas(x) or is_polars(x)
 
 
 def has_dicts(X):
@@ -136,6 +141,7 @@ def read_examples(estimator, X, sequence_ids=None, *, graph="chain", reset):
         return _read_graphs(estimator, X, reset)
     if graph == "grid":
         return _read_grids(estimator, X, reset)
+    _refuse_frames(X)
     parts = [_check_part(x, e) for e, x in enumerate(X)]
     lengths = [part.shape[0] for part in parts]
     features = _stack(estimator, parts, reset)
@@ -189,8 +195,20 @@ def _without_edges(graphs, graph):
     )
 
 
+def _refuse_frames(X):
+    """Raise a TypeError for a list of frames: their columns can have different orders."""
+    for example, x in enumerate(X):
+        if _is_frame(x):
+            raise TypeError(
+                f"Sequence {example} of X is a data frame. Concatenate the frames and pass "
+                "sequence_ids, or convert each frame to an array with to_numpy()."
+            )
+
+
 def _check_part(x, example, *, name="Sequence"):
     """Return the features of one example as a 2-D array or CSR matrix."""
+    if hasattr(x, "__len__") and not sparse.issparse(x) and len(x) == 0:
+        raise ValueError(f"{name} {example} of X is empty; remove it, also from y.")
     try:
         is_ready = sparse.issparse(x) and x.format == "csr" and x.dtype == np.float64
         part = x if is_ready and x.ndim == 2 else check_array(

@@ -1,5 +1,6 @@
 """Features of sequences from templates: values at neighbouring positions and their conjunctions."""
 
+from collections.abc import Iterable, Mapping
 from numbers import Real
 
 import numpy as np
@@ -110,7 +111,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
             Features of each sequence.
         """
         check_is_fitted(self)
-        lengths = [len(x) for x in X]
+        lengths = _check_sequences(X)
         return self._to_matrices(self._features(X, lengths), lengths)
 
     def count_unseen(self, X):
@@ -127,7 +128,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
             Number of occurrences of features that :meth:`transform` ignores.
         """
         check_is_fitted(self)
-        features = self._features(X, [len(x) for x in X])
+        features = self._features(X, _check_sequences(X))
         return sum(int((self._columns(names) < 0)[codes].sum()) for names, _, codes, _ in features)
 
     def get_feature_names_out(self, input_features=None):
@@ -152,7 +153,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         check_number("min_count", self.min_count, low=1, integer=True)
         if self.n_columns is not None:
             check_number("n_columns", self.n_columns, low=1, integer=True)
-        lengths = [len(x) for x in X]
+        lengths = _check_sequences(X)
         self.keys_ = list(dict.fromkeys(key for x in X for position in x for key in position))
         features = self._features(X, lengths)
         self.vocabulary_ = {}
@@ -235,6 +236,20 @@ class AttributeVectorizer:
         entries = np.array(numbers, dtype=float), (rows, columns)
         matrix = sparse.csr_matrix(entries, shape=(row, len(self.vocabulary_)))
         return _split_rows(matrix, [len(x) for x in X])
+
+
+def _check_sequences(X):
+    """Return the lengths of sequences of dicts, or raise a ValueError for another entry."""
+    for example, x in enumerate(X):
+        if isinstance(x, str | Mapping) or not isinstance(x, Iterable):
+            raise ValueError(f"Sequence {example} of X must be a list of dicts; got {x!r}.")
+        for position, features in enumerate(x):
+            if not isinstance(features, Mapping):
+                raise ValueError(
+                    f"Position {position} of sequence {example} of X is {features!r}; it must be a "
+                    'dict of features, such as {"word": "cat"}.'
+                )
+    return [len(x) for x in X]
 
 
 def _list_attributes(features, keys, position, example):

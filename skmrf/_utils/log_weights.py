@@ -55,7 +55,10 @@ def check_sample_weight(sample_weight, n_rows):
     """Return sample weights as floats or None, or raise a ValueError if they are invalid."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, dtype=float)
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be one number per row; {error}.") from error
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):

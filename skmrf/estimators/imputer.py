@@ -5,7 +5,13 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.categories import CategoryEncoder, blank_unseen, find_categories, missing_mask
+from .._data.categories import (
+    CategoryEncoder,
+    blank_unseen,
+    check_seen,
+    find_categories,
+    missing_mask,
+)
 from .._data.column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
 from .._data.frame_types import to_library
 from .._data.frames import (
@@ -25,6 +31,7 @@ from .nnmrf.density import NNMRFDensity
 
 STRATEGIES = "mode", "marginal", "sample"
 EMPTY = "empty"
+IGNORE_UNSEEN = 'Use handle_unknown="ignore" to keep the category'
 MODELS = DiscreteMRF, BoltzmannMachine, NNMRFDensity
 
 
@@ -287,16 +294,15 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _encode(self, X, columns):
         """Return the rows in the encoding of the model."""
         model = self.estimator_
-        is_strict = self.handle_unknown == "error"
-        if is_strict and isinstance(model, CodeModel):
-            return model._encoder.encode(columns)
-        if is_strict or isinstance(model, BoltzmannMachine):
+        if isinstance(model, BoltzmannMachine):
             return model._encode(select_columns(X, self._kept))
         places = range(len(columns))
         if isinstance(model, NNMRFDensity):
             places = model._columns.discrete
-        columns = list(columns)
+        columns, names = list(columns), column_names(self)
         for j, known in zip(places, model.categories_, strict=True):
+            if self.handle_unknown == "error":
+                check_seen(columns[j], known, names[self._kept[j]], IGNORE_UNSEEN)
             columns[j] = blank_unseen(columns[j], known)
         return model._encoder.encode(columns)
 

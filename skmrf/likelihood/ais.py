@@ -406,7 +406,11 @@ class _AnnealingPath(NamedTuple):
         if self.start is not None:
             ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
         backward = [self._anneal_back(end, betas, generators) for end in ends]
-        results = [interval(forward, weights, max_width, rng, "ais") for weights in backward]
+        has_zeros = any(np.isneginf(values).any() for values in energy.theta.values())
+        results = [
+            interval(forward, weights, max_width, rng, "ais", has_zeros=has_zeros)
+            for weights in backward
+        ]
         return max(results, key=lambda result: result.upper)
 
     def _anneal_back(self, X, betas, generators):

@@ -64,7 +64,15 @@ def _estimate_possible_mass(forward):
     return np.log(k / n), np.log(limit * n / k), np.sqrt((1.0 - k / n) / k)
 
 
-def interval(forward, backward, max_width, rng, method):
+def _unseen_zero_margin(forward):
+    """Return the lower margin for reference samples of density zero that none of n samples is.
+
+    With probability 97.5%, their share is at most :math:`1 - 0.025^{1/n}`.
+    """
+    return -np.log(0.025) / len(forward) if np.all(forward > -np.inf) else 0.0
+
+
+def interval(forward, backward, max_width, rng, method, *, has_zeros=False):
     """Estimate the log partition function and its interval from forward and reverse weights.
 
     Parameters
@@ -80,6 +88,8 @@ def interval(forward, backward, max_width, rng, method):
         Source of randomness of the bootstrap.
     method : str
         Name of the method, stored in the result.
+    has_zeros : bool, default=False
+        Whether the model has zero potentials, so that reference samples can be impossible.
 
     Returns
     -------
@@ -92,7 +102,7 @@ def interval(forward, backward, max_width, rng, method):
     # The log of the backward mean enters with a minus sign: its lower limit is log Z's upper limit.
     up, error_up, ess_up = _lower_margin(backward, rng)
     up, error_up = np.hypot(up, mass_margin), np.hypot(error_up, mass_error)
-    lower = value - down
+    lower = value - np.hypot(down, _unseen_zero_margin(forward) if has_zeros else 0.0)
     upper = max(reverse + up, value + error_down)
     std_error = float(np.hypot(max(error_down, error_up), 0.5 * (reverse - value)))
     return LogPartition(

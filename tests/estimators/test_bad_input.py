@@ -50,7 +50,10 @@ def test_bad_data(data, error, message):
 BAD_PARAMETERS = [
     ({"learner": "sgd"}, r"learner must be one of \['bp', 'bp-cd', 'bpchain-cd'"),
     ({"learner": 3}, "an instance of a class of skmrf.learners; got 3"),
-    ({"cliques": "all"}, r"cliques must be one of \['independent', 'pairwise'\].*; got 'all'"),
+    (
+        {"cliques": "all"},
+        r"cliques must be one of \['auto', 'independent', 'pairwise'\].*; got 'all'",
+    ),
     ({"cliques": 7}, "cliques must be one of .*; got 7"),
     ({"cliques": [(0, 2)]}, r"Clique \(0, 2\) has column 2, but the columns are 0 to 1"),
     ({"cliques": [(0, "age")]}, r"has column 'age', but the columns are 0 to 1"),
@@ -103,6 +106,7 @@ def test_bad_parameters(parameters, message):
         (np.zeros(20), "All sample weights are zero"),
         (-np.ones(20), r"sample_weight\[0\] is -1.0; weights must be finite and not negative"),
         (np.full(20, np.nan), r"sample_weight\[0\] is nan"),
+        ("balanced", "sample_weight must be one number per row"),
         (np.ones(3), r"sample_weight.shape == \(3,\), expected \(20,\)"),
     ],
 )

@@ -5,6 +5,7 @@ from itertools import pairwise
 from threading import get_ident
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -275,6 +276,18 @@ def test_wrong_input_of_fit(change, message, sequences):
         CRF(**QUICK).fit(*change(*sequences))
 
 
+def test_lists_of_frames_and_of_nothing_are_refused(sequences):
+    X, y = sequences
+    with pytest.raises(TypeError, match=r"is a data frame\. .* sequence_ids"):
+        CRF(**QUICK).fit([pd.DataFrame(x) for x in X], y)
+    model = CRF(**QUICK).fit(X, y)
+    with pytest.raises(ValueError, match="X has no examples"):
+        model.predict([])
+    words = CRF(**QUICK).fit([[{"word": "cat"}], [{"word": "the"}]], [["n"], ["d"]])
+    with pytest.raises(ValueError, match="Sequence 0 of X is empty"):
+        words.predict([[]])
+
+
 def test_wrong_input_of_graphs_and_queries(sequences):
     X, y = sequences
     graphs = [(x, [(0, len(x))]) for x in X]
@@ -328,6 +341,14 @@ def test_vectorizer():
     assert list(rare.vocabulary_) == ["w[0]=a"]
     with pytest.raises(ValueError, match="Feature 'w' of position 1 of sequence 0 is"):
         SequenceVectorizer().fit([[{"w": "a"}, {"w": object()}]])
+    with pytest.raises(
+        ValueError, match="Position 1 of sequence 0 of X is 'cat'; it must be a dict"
+    ):
+        SequenceVectorizer().fit([[{"w": "the"}, "cat"]])
+    with pytest.raises(ValueError, match="Sequence 0 of X must be a list of dicts"):
+        vectorizer.transform([{"w": "the"}])
+    with pytest.raises(ValueError, match="Position 0 of sequence 1 of X is"):
+        CRF(**QUICK).fit([[{"w": "the"}], np.ones((1, 1))], [["d"], ["n"]])
 
 
 def test_scores_of_sequences():

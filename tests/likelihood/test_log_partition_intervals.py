@@ -218,6 +218,15 @@ def test_model_without_possible_states_has_an_infinite_interval(seed):
     assert (exact.value, exact.lower, exact.upper) == (-np.inf, -np.inf, -np.inf)
 
 
+def test_lower_limit_includes_impossible_samples_that_are_not_drawn(seed):
+    """The reference gives an impossible state a small probability, and no chain starts there."""
+    graph = FactorGraph([3], [(0,)], [[0.0, 1.0, -np.inf]])
+    log_z = np.log(1.0 + np.e)
+    results = [ais(graph, random_state=seed + k) for k in range(5)]
+    assert max(result.value for result in results) > log_z + 1e-3
+    assert all(log_z - 0.1 < result.lower < log_z < result.upper for result in results)
+
+
 def test_zero_potentials_do_not_raise_the_upper_limit(seed):
     """The tables allow 15 of 16 states of each pair, but far fewer joint states are possible."""
     graph = ZOO["zeros_binary"](seed)
