@@ -8,6 +8,7 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
+from .._utils.rows import dense_rows
 from ..energies import PairwiseEnergy, SemiRestrictedEnergy
 from ..learners import PCD, PTT
 from ..likelihood import ais
@@ -25,7 +26,8 @@ from ..training.schedules import LinearRate
 from ._training import complete_states, random_states
 
 STRENGTHS = (30.0, 10.0, 3.0)  # alpha times the number of rows, of weights of hidden units
-COUPLED_STRENGTHS = (300.0, 100.0, *STRENGTHS, 1.0, 0.3, 0.1)  # the same with couplings
+COUPLED_STRENGTHS = (3000.0, 1000.0, 300.0, 100.0, *STRENGTHS, 1.0, 0.3, 0.1)  # with couplings
+MIN_GAIN = 2.0  # standard errors above independent columns, if no pair of columns is dependent
 FIRST_STRENGTH, FIRST_COUPLED_STRENGTH = 10.0, 3.0  # the latter with couplings and hidden units
 LAYER_RATES, PAIR_RATES = (0.2, 0.05), (0.05,)  # of the preconditioned gradient
 SAFE_LAYER_RATE = 0.1  # if no rates are compared
@@ -202,7 +204,9 @@ def choose(energy, data, parameters, known=None, *, compare_given=False, before=
 
     With ``alpha="auto"``, short fits by PCD are compared: first two rates at the first strength,
     then, with couplings, shrinkage towards a Chow-Liu forest instead of zero. Weaker strengths
-    follow while they are better. If none is, stronger ones follow.
+    follow while they are better. If none is, stronger ones follow. With couplings, the strongest
+    penalty is chosen if the forest has no edge, unless the best candidate is clearly better than
+    independent columns.
 
     Parameters
     ----------
@@ -311,8 +315,10 @@ class _Comparison:
     """
 
     def __init__(self, first, strengths, rows, parameters):
-        self.best, self.strengths, self.parameters = first, strengths, parameters
+        self.first = self.best = first
+        self.strengths, self.parameters = strengths, parameters
         self.train, self.test, self.n_effective = rows
+        self.row_scores = None  # of the best candidate
         self.modes = random_states(self.train, np.random.default_rng(0))
 
     def run(self, rates, before):
@@ -331,9 +337,23 @@ class _Comparison:
             if before is None and around_forest[1] is not None:
                 self._improve(*around_forest, at, self.best.rate)
             self._search(at)
+            if around_forest[1] is None and not self._is_better_than_independent():
+                self.best = self.first
+                self._improve(self.first.start, None, 0, rates[0])
         except KeyboardInterrupt:
             return self.best._replace(is_interrupted=True)
         return self.best
+
+    def _is_better_than_independent(self):
+        """Return whether the best candidate is clearly better than independent columns."""
+        is_compared = _has_couplings(self.first.start) and len(self.strengths) > 1
+        if self.row_scores is None or not is_compared:
+            return True
+        gains = self.row_scores - _independent_scores(self.train, self.test)
+        weights = normalized_weights(self.test.log_weights, len(gains))
+        gain = weights @ gains
+        std_error = np.sqrt(weights**2 @ (gains - gain) ** 2)
+        return gain > MIN_GAIN * std_error
 
     def _index(self, alpha):
         """Return the index of the strength that is nearest to ``alpha``."""
@@ -355,9 +375,12 @@ class _Comparison:
         model = _fit(start, self.train, self.parameters, strength / n_train, rate, centre)
         if model is None:
             return False
-        score = _score(model, self.test, self.modes, self.parameters.device)
+        row_scores = _score(model, self.test, self.modes, self.parameters.device)
+        weights = normalized_weights(self.test.log_weights, len(row_scores))
+        score = float(weights @ row_scores)
         is_better = score > self.best.score
         if is_better:
+            self.row_scores = row_scores
             alpha = strength / self.n_effective
             self.best = Choice(alpha, rate, model, score=score, start=start, centre=centre)
         return is_better
@@ -380,7 +403,7 @@ def _fit(energy, data, parameters, alpha, rate, centre=None):
 
 
 def _score(energy, rows, start, device):
-    """Return the mean log-likelihood of rows, with the upper limit of a quick log Z.
+    """Return the log-likelihood of each row, with the upper limit of a quick log Z.
 
     Reverse chains that begin at ``start`` raise the limit if annealing misses the data's modes.
     """
@@ -396,5 +419,15 @@ def _score(energy, rows, start, device):
             random_state=0,
             device=device,
         )
-    weights = normalized_weights(rows.log_weights, rows.X.shape[0])
-    return float(weights @ energy.log_marginal(rows.X)) - log_z.upper
+    return energy.log_marginal(rows.X) - log_z.upper
+
+
+def _independent_scores(train, test):
+    """Return the log-likelihood of each test row if the columns are independent."""
+    X = dense_rows(train.X)
+    is_observed = X != MISSING
+    weights = normalized_weights(train.log_weights, len(X)) * effective_rows(train)
+    ones = weights @ np.where(is_observed, X, 0) + 0.5
+    p = ones / (weights @ is_observed + 1.0)
+    V = dense_rows(test.X)
+    return V @ np.log(p) + (1 - V) @ np.log1p(-p)

@@ -121,7 +121,9 @@ def test_strengths_are_compared_while_they_improve(monkeypatch, best, compared):
         return energy
 
     monkeypatch.setattr(_weight_decay, "_fit", fit)
-    monkeypatch.setattr(_weight_decay, "_score", lambda *_: -abs(np.log(strengths[-1] / best)))
+    monkeypatch.setattr(
+        _weight_decay, "_score", lambda *_: np.array([-abs(np.log(strengths[-1] / best))])
+    )
     model = BoltzmannMachine(n_components=2, states=(0, 1), max_iter=1, random_state=0)
     assert model.fit(bits()).alpha_ == pytest.approx(best / len(bits()))
     assert strengths == compared
@@ -138,7 +140,7 @@ def test_comparison_starts_at_the_choice_for_fewer_hidden_units(monkeypatch):
 
     def score(*_):
         n_hidden, strength, has_centre = compared[-1]
-        return n_hidden + has_centre - abs(np.log(strength / 30))
+        return np.array([n_hidden + has_centre - abs(np.log(strength / 30))])
 
     monkeypatch.setattr(_weight_decay, "_fit", fit)
     monkeypatch.setattr(_weight_decay, "_score", score)
