@@ -282,7 +282,7 @@ def test_interrupted_class_is_fitted_again(tmp_path):
     _, whole = fit_and_count(model, rows)
 
     def fit_and_interrupt(density, *rows, **weights):
-        if density.max_iter > 1:  # not the brief fit after the interruption
+        if density.potentials.max_iter > 1:  # not the brief fit after the interruption
             density.set_callbacks(Killer(2, KeyboardInterrupt))
         return original_fit(density, *rows, **weights)
 
