@@ -29,6 +29,7 @@ jax = pytest.importorskip("jax")
 from skmrf._jax import devices, open_device
 from skmrf._jax.chains import CHAINS_A_KERNEL, kernel_in_order, loop_in_order
 
+pytestmark = pytest.mark.long
 N_CHAINS = 4000
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 N_INPUTS, N_VISIBLE, N_HIDDEN = 4, 6, 3
@@ -60,12 +61,7 @@ def make_energies():
 ENERGIES = make_energies()
 
 
-QUICK = ("coupled layers", "graph")
-
-
-@pytest.fixture(
-    params=[pytest.param(k, marks=() if k in QUICK else pytest.mark.long) for k in ENERGIES]
-)
+@pytest.fixture(params=ENERGIES)
 def energy(request):
     """Return one of the models."""
     return ENERGIES[request.param]
@@ -134,7 +130,7 @@ def test_clamped_entries_condition_the_other_entries(energy):
     check_draws(X, visible, p / p.sum())
 
 
-@pytest.mark.parametrize("n_temperatures", [30, pytest.param(600, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n_temperatures", [30, 600])
 def test_annealing_estimates_log_z(energy, n_temperatures):
     """The interval has log Z, for a path of one piece and for a path of several pieces."""
     options = {"n_temperatures": n_temperatures, "n_chains": 300, "random_state": 0}
@@ -145,7 +141,6 @@ def test_annealing_estimates_log_z(energy, n_temperatures):
     assert abs(result.value - other.value) < 0.3
 
 
-@pytest.mark.long
 def test_annealing_with_chains_at_different_temperatures():
     """Paths that differ by chain have the weights of separate paths."""
     energy, rng = ENERGIES["layers"], np.random.default_rng(0)
@@ -160,7 +155,6 @@ def test_annealing_with_chains_at_different_temperatures():
         check_mean_weight(weights, log_expected)
 
 
-@pytest.mark.long
 def test_kernel_of_a_gpu_draws_as_the_loop_does():
     """The kernel, interpreted on the CPU, and the loop draw the same states."""
     rng = np.random.default_rng(0)
@@ -180,7 +174,6 @@ def test_kernel_of_a_gpu_draws_as_the_loop_does():
             assert (drawn[:, c] == v).all()
 
 
-@pytest.mark.long
 def test_samples_of_inference():
     energy = ENERGIES["pairs"]
     X = sample(energy, N_CHAINS, method="gibbs", n_sweeps=100, device="jax", random_state=0)
@@ -256,10 +249,8 @@ def check_same_beliefs(found, expected, atol):
         assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
-@pytest.mark.parametrize("scale", [1.0, pytest.param(6.0, marks=pytest.mark.long)])
-@pytest.mark.parametrize(
-    "product", ["sum", *(pytest.param(k, marks=pytest.mark.long) for k in ("max", "mixed"))]
-)
+@pytest.mark.parametrize("scale", [1.0, 6.0])
+@pytest.mark.parametrize("product", ["sum", "max", "mixed"])
 def test_messages_of_belief_propagation(product, scale):
     """The beliefs, their pairs and the number of iterations of each row are those of numba."""
     arrays = make_fields(1, scale=scale)
@@ -273,7 +264,6 @@ def test_messages_of_belief_propagation(product, scale):
         assert np.abs(fewer.visible - expected.visible).max() > 1e-3
 
 
-@pytest.mark.long
 def test_large_weights_do_not_overflow():
     arrays = make_fields(2, scale=60.0)
     found = jax.jit(lambda *a: propagate(*a, pairs=True))(*arrays)
@@ -281,7 +271,6 @@ def test_large_weights_do_not_overflow():
         assert np.isfinite(np.asarray(value, float)).all()
 
 
-@pytest.mark.long
 def test_mean_field_and_coordinate_ascent():
     arrays = make_fields(4, scale=1.5)
     found = jax.jit(lambda *a: mean_field(*a, pairs=True))(*arrays)
@@ -322,7 +311,6 @@ def gradients(learner, energy, batch, n_draws=1):
 LEARNERS = [MLEBP(), MLEMF(), MSSVM(), MSSVM(schedule="parallel"), LSSVM()]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_deterministic_gradients(learner):
     rng = np.random.default_rng(5)
@@ -334,7 +322,6 @@ def test_deterministic_gradients(learner):
     assert max(np.abs(v).max() for v in host.values()) > 0.05
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("learner", [CD(n_sweeps=2), CDPercLoss(n_sweeps=2)], ids=repr)
 def test_sampled_gradients(learner):
     rng = np.random.default_rng(6)
@@ -351,7 +338,7 @@ def test_sampled_gradients(learner):
 
 @pytest.mark.parametrize(
     "learner",
-    [*(pytest.param(name, marks=pytest.mark.long) for name in ("mle-bp", "mssvm")), LR()],
+    ["mle-bp", "mssvm", LR()],
     ids=str,
 )
 @quiet
@@ -369,7 +356,6 @@ def test_fits_agree_with_the_cpu(learner):
     assert b"jax" not in pickle.dumps(device.set_params(device="cpu"))
 
 
-@pytest.mark.long
 @quiet
 def test_predictions_early_stopping_and_sparse_inputs(monkeypatch):
     """Predictions on the device are those of the CPU, in blocks of rows and for sparse rows."""
@@ -383,7 +369,6 @@ def test_predictions_early_stopping_and_sparse_inputs(monkeypatch):
     assert_allclose(model.set_params(device="cpu").predict_proba(X), on_device, rtol=1e-4)
 
 
-@pytest.mark.long
 @quiet
 def test_rows_that_do_not_fit_are_sent_in_blocks(monkeypatch):
     X, Y = make_rows()
@@ -404,7 +389,6 @@ class OwnLearner(MLEBP):
     is_pure = False
 
 
-@pytest.mark.long
 @quiet
 def test_memory_of_messages(monkeypatch):
     X, Y = make_rows()

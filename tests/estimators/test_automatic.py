@@ -527,6 +527,7 @@ def test_reverse_chains_of_discrete_mrf_start_at_its_ladder(monkeypatch, seed):
     np.testing.assert_array_equal(starts[0], model.ladder_.states[-1])
 
 
+@pytest.mark.long
 def test_choice_of_alpha_anneals_back_from_training_rows(monkeypatch, seed):
     """Check the start of the reverse chains in the score of each candidate."""
     starts = []

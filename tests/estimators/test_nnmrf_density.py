@@ -163,6 +163,7 @@ def test_log_partition_needs_a_fit():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 @both
+@pytest.mark.long
 def test_graphs(graph, edges, density, seed):
     X = pd.DataFrame(line(120, seed, 4), columns=list("abcd"))
     model = small(graph, density=density).fit(X)

@@ -515,6 +515,7 @@ def test_collinear_columns(seed):
 
 @both
 @pytest.mark.parametrize("name", DEGENERATE)
+@pytest.mark.long
 def test_degenerate_tables(name, density, seed):
     make, message = DEGENERATE[name]
     X = make(ring(60, seed))

@@ -44,6 +44,7 @@ def get_axes(display):
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
+@pytest.mark.long
 def test_given_axes_are_used(kind, name, models):
     """Given axes are used, and pyplot registers no new figure for them."""
     first = draw(kind, models[name], name)

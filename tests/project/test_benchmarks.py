@@ -161,6 +161,7 @@ def test_saved_records(load, tmp_path):
 
 
 @pytest.mark.parametrize("task", [pytest.param("3-SAT", marks=pytest.mark.long), "sequences"])
+@pytest.mark.long
 def test_chained_bp_rows(load, task, seed, tmp_path):
     chained = load("chained_bp")
     names = ["exact", "BPChain", "BPChain corrected"]

@@ -180,6 +180,7 @@ def test_smallest_step_bounds_the_number_of_steps(seed):
 
 @pytest.mark.parametrize("uniform", [False, pytest.param(True, marks=pytest.mark.long)])
 @each_model
+@pytest.mark.long
 def test_estimate_of_z_is_unbiased(name, uniform, seed):
     energy = MODELS[name](seed)
     path, sample, _ = path_from_reference(energy, seed, uniform)

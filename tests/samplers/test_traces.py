@@ -56,6 +56,7 @@ def two_mode_energy():
 
 @plain_or_tempered
 @each_model
+@pytest.mark.long
 def test_traces_follow_the_model(name, betas, seed):
     energy = MODELS[name](seed)
     how = {**RUNS, "random_state": seed}
@@ -190,6 +191,7 @@ def exact_swap_rates(energy, betas):
 
 
 @pytest.mark.parametrize("name", ["cycle", "zero_one", "few_hidden"])
+@pytest.mark.long
 def test_swap_rates(name, seed):
     energy = MODELS[name](seed)
     rng = np.random.default_rng(seed)

@@ -104,6 +104,7 @@ def test_partial_fit_holds_no_rows_out():
     assert "validation_score" not in model.history_
 
 
+@pytest.mark.long
 def test_parameters_can_change_between_warm_starts():
     model = RBM(2, "pcd", max_iter=2, warm_start=True, random_state=0).fit(BITS)
     for change in CHANGES:
@@ -120,6 +121,7 @@ def test_history_of_an_earlier_fit_is_not_modified():
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 20, 200])
+@pytest.mark.long
 def test_batches_of_weighted_rows_are_unbiased(batch_size):
     """Rows of ones have nine times the weight of rows of zeros, for each batch size."""
     rows = np.repeat([[1], [0]], 100, axis=0)
@@ -144,6 +146,7 @@ def test_row_with_a_large_weight():
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.long
 def test_divergence_raises():
     model = RBM(2, "pcd", learning_rate=1e39, optimizer="sgd", max_iter=5)
     with pytest.raises(ValueError, match=r"^Learning diverged in epoch 1: .* learning_rate"):

@@ -269,6 +269,7 @@ def test_ctrl_c_leaves_a_usable_estimator(name):
 
 
 @all_cases
+@pytest.mark.long
 def test_progress_bar_shows_the_estimators(name, capsys):
     model, rows = CASES[name]
     clone(model).set_callbacks(ProgressBar()).fit(*rows)

@@ -80,6 +80,7 @@ def test_bound_against_the_definition(name, seed):
 
 
 @each_model
+@pytest.mark.long
 def test_bound_is_below_log_z_and_never_decreases(name, seed):
     """Start from the uniform product and from random ones; mass on zero potentials never grows."""
     graph = ZOO[name](seed).factor_graph()
