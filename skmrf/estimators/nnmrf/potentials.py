@@ -12,7 +12,7 @@ MAX_BASE = 1e6  # a larger one makes networks vanish in the rounding of the base
 
 
 class GaussianPotentials(BaseEstimator):
-    r"""Gaussian potentials of :class:`NNMRFDensity`: a mixture, learned in seconds.
+    r"""Gaussian potentials of ``NNMRFDensity``: a mixture, learned in seconds.
 
     The potentials of a class of a hidden variable are a Gaussian of the transformed numbers and a
     table of probabilities for each column with categories. Expectation-maximisation learns them.
@@ -53,7 +53,7 @@ class GaussianPotentials(BaseEstimator):
 
 
 class NetworkPotentials(BaseEstimator):
-    r"""Neural-network potentials of :class:`NNMRFDensity` and :class:`NNMRFBayesClassifier`.
+    r"""Neural-network potentials of ``NNMRFDensity`` and ``NNMRFBayesClassifier``.
 
     Each column has a small network, and so has each pair of columns that a graph joins. The
     networks are learned by maximum likelihood.
@@ -70,7 +70,7 @@ class NetworkPotentials(BaseEstimator):
         - "empty": no pairs.
         - A networkx graph or a list of pairs. Nodes are column names or positions.
 
-        In :class:`NNMRFBayesClassifier`, "tree" and "knn" use the rows of each class.
+        In ``NNMRFBayesClassifier``, "tree" and "knn" use the rows of each class.
     learner : {"variational", "grid"} or instance, default="variational"
         Estimator of the gradient of the log-likelihood. "variational" is
         :class:`~skmrf.learners.Variational`. "grid" is :class:`~skmrf.learners.Grid`, the exact
@@ -88,11 +88,11 @@ class NetworkPotentials(BaseEstimator):
     prior_covariance : array-like of shape (n_numbers, n_numbers), optional
         Target of the shrinkage of the covariance. It has a row for each of the ``n_numbers``
         continuous columns, in the units of the columns, and must be positive definite. By default
-        it is the diagonal of the covariance, and in :class:`NNMRFBayesClassifier` the pooled
+        it is the diagonal of the covariance, and in ``NNMRFBayesClassifier`` the pooled
         within-class covariance. It needs ``base="gaussian"``.
     shrinkage : "auto" or float, default="auto"
         Weight of the target in the shrunk covariance, from 0 to 1. "auto" selects it by five-fold
-        cross-validation of the Gaussian log-likelihood, and in :class:`NNMRFBayesClassifier` it
+        cross-validation of the Gaussian log-likelihood, and in ``NNMRFBayesClassifier`` it
         selects one weight for all classes. Smaller weights are raised to about 0.01 times the
         number of continuous columns divided by the number of rows. A float needs
         ``base="gaussian"``.
@@ -121,7 +121,7 @@ class NetworkPotentials(BaseEstimator):
     alpha : "auto" or float, default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. "auto" is 1 divided by the number of training rows, in
-        :class:`NNMRFBayesClassifier` by that of the class. With "l2" this corresponds to a normal
+        ``NNMRFBayesClassifier`` by that of the class. With "l2" this corresponds to a normal
         prior of the weights with precision 1.
     batch_size : int, default=100
         Number of rows in a minibatch.
@@ -140,7 +140,7 @@ class NetworkPotentials(BaseEstimator):
         Whether to hold out rows, to stop when their score no longer improves, and to keep the model
         with the best score. The score is the mean log-likelihood of the distribution that
         ``density`` selects. "auto" holds rows out if there are at least 500, unless the optimizer
-        is "lbfgs". :class:`NNMRFBayesClassifier` holds out rows of each class.
+        is "lbfgs". ``NNMRFBayesClassifier`` holds out rows of each class.
     validation_fraction : float, default=0.1
         Share of the rows that early stopping holds out, above 0 and at most 0.9.
     n_iter_no_change : int, default=5
@@ -148,11 +148,11 @@ class NetworkPotentials(BaseEstimator):
         epochs must also have at least 300 updates.
     max_bytes : float, default=4 * 2**30
         Maximum memory in bytes of the parameters during training, in
-        :class:`NNMRFBayesClassifier` of those of one density. The default is 4 GiB.
+        ``NNMRFBayesClassifier`` of those of one density. The default is 4 GiB.
     warm_start : bool, default=False
         Whether :meth:`~skmrf.NNMRFDensity.fit` continues training from the previous fit. The graph,
         the networks' layers, the quadratic term and the categories must be the same.
-        :class:`NNMRFBayesClassifier` cannot continue training, and raises an error if it is True.
+        ``NNMRFBayesClassifier`` cannot continue training, and raises an error if it is True.
 
     See Also
     --------
