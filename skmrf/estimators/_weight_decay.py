@@ -8,7 +8,6 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from .._utils.rows import dense_rows
 from ..energies import PairwiseEnergy, SemiRestrictedEnergy
 from ..learners import PCD, PTT
 from ..likelihood import ais
@@ -163,8 +162,13 @@ def _preconditioner(energy, data, penalty):
 
 def _means(X, weights):
     """Return the weighted means of the observed codes of each column."""
-    observed, ones = weights @ (X != MISSING), weights @ (X == 1)
+    observed, ones = _counts(X, weights)
     return ones / np.where(observed > 0, observed, 1.0)
+
+
+def _counts(X, weights):
+    """Return the weighted numbers of observed entries and of ones of each column."""
+    return weights @ (X != MISSING), weights @ (X == 1)
 
 
 def choose_model(energies, data, parameters):
@@ -424,10 +428,7 @@ def _score(energy, rows, start, device):
 
 def _independent_scores(train, test):
     """Return the log-likelihood of each test row if the columns are independent."""
-    X = dense_rows(train.X)
-    is_observed = X != MISSING
-    weights = normalized_weights(train.log_weights, len(X)) * effective_rows(train)
-    ones = weights @ np.where(is_observed, X, 0) + 0.5
-    p = ones / (weights @ is_observed + 1.0)
-    V = dense_rows(test.X)
-    return V @ np.log(p) + (1 - V) @ np.log1p(-p)
+    weights = normalized_weights(train.log_weights, len(train.X)) * effective_rows(train)
+    observed, ones = _counts(train.X, weights)
+    p = (ones + 0.5) / (observed + 1.0)
+    return test.X @ np.log(p) + (1 - test.X) @ np.log1p(-p)
