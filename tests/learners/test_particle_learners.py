@@ -251,6 +251,8 @@ def test_mcmc_mle_has_importance_weights(layered, seed):
     _, _, state, _ = learner.step(make(9), batch, state, rng)
     assert (state.X != X).any()  # the tenth step was a reset
     assert_allclose(state.log_weights, -np.log(300))
+    _, _, after, _ = learner.step(make(9), batch, state, rng)
+    assert_array_equal(after.X, state.X)  # the next reset is after ten more steps
 
 
 def test_particle_filter_resamples_at_low_effective_sample_size(seed):
