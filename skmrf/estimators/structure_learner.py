@@ -17,9 +17,10 @@ from .._utils.parameters import (
     check_number_or,
 )
 from ..structure.bootstrap import Bootstraps, run_bootstraps
-from ..structure.estimation import Estimation, Schedule
 from ..structure.fitted_graph import build_network, edge_attributes
 from ..structure.path import Path
+from ..structure.search import Estimation
+from ..structure.training_settings import Schedule
 from ..training import checkpoints
 from ..training.reports import EpochReports
 from ._base import LearnedEstimator, unchanged_on_error

@@ -6,8 +6,8 @@ import numpy as np
 
 from .._utils.parallel import run_parts
 from ..training.part_reports import warn_interrupted
-from .estimation import Estimation
 from .path import Path
+from .search import Estimation
 
 
 @dataclass

@@ -11,10 +11,10 @@ from ..training import loop, penalties
 from ..training import state as loop_state
 from ..training.settings import Settings
 from .assessment import add_score_tests, assess, assess_nodes
-from .estimation import TableLearnerAdapter
 from .nodewise import extended_bic, fit_nodes
 from .screening import candidate_pairs
 from .search import LearnedGraphModel
+from .training_settings import TableLearnerAdapter
 
 N_IMPUTATIONS = 8
 N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once for a column

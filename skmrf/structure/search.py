@@ -1,19 +1,27 @@
 """Base classes of search strategies and models, and search in rounds of learning and selection."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
+from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_choice
 from .._utils.warn import warn_caller
-from ..learners import PCD
+from ..learners import PCD, Learner
+from ..training import data_moments, loop, penalties
+from ..training import state as loop_state
+from ..training.reports import SilentReports
 from .assessment import Assessment
+from .path import Path, Recorder
+from .regression import RIDGE
+from .rows import Rows
 from .screening import difference
 from .significance import CONTROLS
+from .training_settings import Schedule, adapt_learner
 
 PCD_SWEEPS = 2  # sweeps per update; few suffice, as learning starts near the optimum
 MAX_ROUNDS = 20
@@ -253,6 +261,132 @@ class Search(BaseEstimator):
             Edges of the next round.
         """
         return edges
+
+
+@dataclass
+class Estimation:
+    """Learner, training settings and training progress of structure learning.
+
+    Attributes
+    ----------
+    learner : Learner
+        Estimator of the gradient.
+    schedule : Schedule
+        Training settings.
+    rng : numpy.random.Generator
+        Random generator of all draws.
+    path : Path
+        Record of the parameters of all edges.
+    reports : object with the methods of :class:`~skmrf.training.reports.SilentReports`
+        Receives progress and can stop the training.
+    n_jobs : int or None
+        Number of threads.
+    history : dict of lists
+        Diagnostics of all runs so far, one entry per epoch.
+    n_iter : int
+        Number of epochs of all runs so far.
+    converged : bool
+        Whether the last run converged.
+    stopped : bool
+        Whether a callback or Ctrl-C has stopped the training.
+    interrupted : bool
+        Whether Ctrl-C has interrupted a run.
+    alpha : float or None
+        Strength of the selected penalty; None without a penalty.
+    state : LoopState or None
+        State of the training loop after the last run.
+    restriction : EdgeRemoval or None
+        Edge removal that later epochs continue; None before the first epoch.
+    """
+
+    learner: Learner
+    schedule: Schedule
+    rng: np.random.Generator
+    path: Path
+    reports: Any = field(default_factory=SilentReports)
+    n_jobs: int | None = None
+    history: dict = field(default_factory=dict)
+    n_iter: int = 0
+    converged: bool = True
+    stopped: bool = False
+    interrupted: bool = False
+    alpha: float | None = None
+    state: Any = None
+    restriction: Any = None
+
+    def learn(self, energy, rows: Rows, *, warm=False, penalty=None, restriction=None):
+        """Learn the parameters of a given graph.
+
+        Parameters
+        ----------
+        energy : LogLinearEnergy
+            Initial values.
+        rows : Rows
+            Training rows.
+        warm : bool
+            Whether the initial values are near the optimum.
+        penalty : optional
+            Penalty of the parameters. The default is the ridge of the conditional likelihoods,
+            which keeps parameters finite where the likelihood has no maximum. With a restriction
+            the default is no penalty.
+        restriction : EdgeRemoval, optional
+            Removes edges between updates.
+
+        Returns
+        -------
+        LogLinearEnergy
+            Model with the learned parameters.
+        """
+        if not len(energy.form.edges):
+            return energy
+        learner = adapt_learner(self.learner)
+        if penalty is None:
+            penalty = self._default_penalty(energy, rows, restriction)
+        options = {"warm": warm, "restriction": restriction}
+        settings = self.schedule.settings(learner, rows, penalty, **options)
+        moments = data_moments.complete_moments(energy.graph, rows.batch)
+        settings.resolution = data_moments.estimate_resolution(moments, rows.batch)
+        self.path.begin()
+        state = loop_state.start(energy, learner, rows.batch, settings, self.rng)
+        return self._run(learner, rows, settings, state)
+
+    def learn_epoch(self, energy, rows: Rows, restriction):
+        """Learn the parameters for one more epoch, and remove edges between updates.
+
+        ``energy`` (the initial values) and ``restriction`` are used in the first epoch only. Later
+        epochs resume from the stored state. The rows may differ between epochs.
+        """
+        first = self.state is None
+        self.restriction = restriction if first else self.restriction
+        learner, schedule = adapt_learner(self.learner), replace(self.schedule, max_iter=1)
+        settings = schedule.settings(
+            learner, rows, penalties.NoPenalty(), restriction=self.restriction
+        )
+        if first:
+            state = loop_state.start(energy, learner, rows.batch, settings, self.rng)
+        else:
+            state = loop_state.resume(self.state, learner, rows.batch, settings)
+        return self._run(learner, rows, settings, state)
+
+    @staticmethod
+    def _default_penalty(energy, rows, restriction):
+        if restriction is not None:
+            return penalties.NoPenalty()
+        return penalties.L2(RIDGE / rows.count, energy.penalty_groups())
+
+    def _run(self, learner, rows, settings, state):
+        recorder = Recorder(self.path, self.reports)
+        first_epoch = state.epoch
+        with parallel_jobs(self.n_jobs):
+            state = loop.run(learner, rows.batch, settings, state, recorder)
+        self.n_iter += state.epoch - first_epoch
+        self.converged = bool(state.converged)
+        self.interrupted |= state.interrupted
+        self.stopped |= recorder.stopped or state.interrupted
+        for name, column in state.history.columns.items():
+            self.history.setdefault(name, []).extend(column[first_epoch:])
+        self.state = state
+        return state.result().restricted(state.energy.alive)
 
 
 def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):

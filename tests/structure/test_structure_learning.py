@@ -34,9 +34,9 @@ from skmrf.structure import (
     bootstrap,
     removal,
 )
-from skmrf.structure.estimation import Estimation
 from skmrf.structure.path import Path
 from skmrf.structure.rows import Rows
+from skmrf.structure.search import Estimation
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -1,24 +1,18 @@
-"""Parameter learning for a given graph, by the training loop."""
+"""Learners and settings of the training loop for models with a given graph."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import training
-from .._utils.parallel import parallel_jobs
 from .._utils.phases import CliqueMoments
 from ..energies.log_linear import LogLinearEnergy
 from ..energies.table_backed import NAME
 from ..learners import Learner
 from ..learners.registry import unmet_requirements
-from ..training import data_moments, loop, optimizers, penalties, schedules
-from ..training import state as loop_state
-from ..training.reports import SilentReports
+from ..training import optimizers, schedules
 from ..training.settings import MIN_UPDATES, Settings
-from .path import Path, Recorder
-from .regression import RIDGE
-from .rows import Rows
 
 DRAWS_PER_ROW = 10  # chain states in the averaged iterates, so that their noise adds 5%
 LAST_STAGE = 3.375  # length of the last stage of the learning rate, in windows
@@ -147,129 +141,3 @@ def _warm_start_rate(rows):
     """Return a learning-rate schedule for a warm start; more rows give a longer schedule."""
     window = int(np.clip(DRAWS_PER_ROW * rows.count / N_CHAINS / LAST_STAGE, 100, MAX_WINDOW))
     return training.AdaptiveRate(FIRST_RATE, window, n_halvings=N_HALVINGS)
-
-
-@dataclass
-class Estimation:
-    """Learner, training settings and training progress of structure learning.
-
-    Attributes
-    ----------
-    learner : Learner
-        Estimator of the gradient.
-    schedule : Schedule
-        Training settings.
-    rng : numpy.random.Generator
-        Random generator of all draws.
-    path : Path
-        Record of the parameters of all edges.
-    reports : object with the methods of :class:`~skmrf.training.reports.SilentReports`
-        Receives progress and can stop the training.
-    n_jobs : int or None
-        Number of threads.
-    history : dict of lists
-        Diagnostics of all runs so far, one entry per epoch.
-    n_iter : int
-        Number of epochs of all runs so far.
-    converged : bool
-        Whether the last run converged.
-    stopped : bool
-        Whether a callback or Ctrl-C has stopped the training.
-    interrupted : bool
-        Whether Ctrl-C has interrupted a run.
-    alpha : float or None
-        Strength of the selected penalty; None without a penalty.
-    state : LoopState or None
-        State of the training loop after the last run.
-    restriction : EdgeRemoval or None
-        Edge removal that later epochs continue; None before the first epoch.
-    """
-
-    learner: Learner
-    schedule: Any
-    rng: np.random.Generator
-    path: Path
-    reports: Any = field(default_factory=SilentReports)
-    n_jobs: int | None = None
-    history: dict = field(default_factory=dict)
-    n_iter: int = 0
-    converged: bool = True
-    stopped: bool = False
-    interrupted: bool = False
-    alpha: float | None = None
-    state: Any = None
-    restriction: Any = None
-
-    def learn(self, energy, rows: Rows, *, warm=False, penalty=None, restriction=None):
-        """Learn the parameters of a given graph.
-
-        Parameters
-        ----------
-        energy : LogLinearEnergy
-            Initial values.
-        rows : Rows
-            Training rows.
-        warm : bool
-            Whether the initial values are near the optimum.
-        penalty : optional
-            Penalty of the parameters. The default is the ridge of the conditional likelihoods,
-            which keeps parameters finite where the likelihood has no maximum. With a restriction
-            the default is no penalty.
-        restriction : EdgeRemoval, optional
-            Removes edges between updates.
-
-        Returns
-        -------
-        LogLinearEnergy
-            Model with the learned parameters.
-        """
-        if not len(energy.form.edges):
-            return energy
-        learner = adapt_learner(self.learner)
-        if penalty is None:
-            penalty = self._default_penalty(energy, rows, restriction)
-        options = {"warm": warm, "restriction": restriction}
-        settings = self.schedule.settings(learner, rows, penalty, **options)
-        moments = data_moments.complete_moments(energy.graph, rows.batch)
-        settings.resolution = data_moments.estimate_resolution(moments, rows.batch)
-        self.path.begin()
-        state = loop_state.start(energy, learner, rows.batch, settings, self.rng)
-        return self._run(learner, rows, settings, state)
-
-    def learn_epoch(self, energy, rows: Rows, restriction):
-        """Learn the parameters for one more epoch, and remove edges between updates.
-
-        ``energy`` (the initial values) and ``restriction`` are used in the first epoch only. Later
-        epochs resume from the stored state. The rows may differ between epochs.
-        """
-        first = self.state is None
-        self.restriction = restriction if first else self.restriction
-        learner, schedule = adapt_learner(self.learner), replace(self.schedule, max_iter=1)
-        settings = schedule.settings(
-            learner, rows, penalties.NoPenalty(), restriction=self.restriction
-        )
-        if first:
-            state = loop_state.start(energy, learner, rows.batch, settings, self.rng)
-        else:
-            state = loop_state.resume(self.state, learner, rows.batch, settings)
-        return self._run(learner, rows, settings, state)
-
-    @staticmethod
-    def _default_penalty(energy, rows, restriction):
-        if restriction is not None:
-            return penalties.NoPenalty()
-        return penalties.L2(RIDGE / rows.count, energy.penalty_groups())
-
-    def _run(self, learner, rows, settings, state):
-        recorder = Recorder(self.path, self.reports)
-        first_epoch = state.epoch
-        with parallel_jobs(self.n_jobs):
-            state = loop.run(learner, rows.batch, settings, state, recorder)
-        self.n_iter += state.epoch - first_epoch
-        self.converged = bool(state.converged)
-        self.interrupted |= state.interrupted
-        self.stopped |= recorder.stopped or state.interrupted
-        for name, column in state.history.columns.items():
-            self.history.setdefault(name, []).extend(column[first_epoch:])
-        self.state = state
-        return state.result().restricted(state.energy.alive)
