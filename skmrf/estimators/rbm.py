@@ -170,7 +170,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     References
     ----------
-    J. Melchior, A. Fischer, L. Wiskott, "How to center deep Boltzmann machines", JMLR 17 (2016).
+    Melchior, J., Fischer, A., and Wiskott, L., "How to center deep Boltzmann machines", JMLR 17
+    (2016).
 
     P. Smolensky, "Information processing in dynamical systems: foundations of harmony theory"
     (1986).

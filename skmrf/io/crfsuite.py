@@ -50,7 +50,7 @@ def read_crfsuite(path, *, max_bytes=MAX_BYTES):
 
     References
     ----------
-    N. Okazaki, "CRFsuite: a fast implementation of conditional random fields" (2007).
+    Okazaki, N., "CRFsuite: a fast implementation of conditional random fields" (2007).
 
     Examples
     --------

@@ -186,7 +186,7 @@ def raise_bound(
     to the model if the path is long. Reverse chains from a row estimate :math:`p_a(v)` without
     bias:
 
-    .. math:: \hat p_a(v) = f(v) \, \frac{1}{K} \sum_{k=1}^K
+    .. math:: \hat p(v) = f(v) \, \frac{1}{K} \sum_{k=1}^K
         \prod_t \frac{f_{t-1}(x_{t-1}^{(k)})}{f_t(x_{t-1}^{(k)})}
 
     Hidden units are summed out. The log of the estimate is too small on average. So the mean over

@@ -143,7 +143,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
 
     References
     ----------
-    D. H. Wolpert, "Stacked generalization", Neural Networks 5, 1992.
+    Wolpert, D. H., "Stacked generalization", Neural Networks 5, 1992.
 
     A. Krogh and J. Vedelsby, "Neural network ensembles, cross validation, and active learning",
     NIPS 1994.
