@@ -16,9 +16,9 @@ def average_product_correction(strength):
     .. math:: S'_{ij} = S_{ij} - \frac{m_i \, m_j}{m}
 
     Here :math:`m_i`, :math:`m_j` and :math:`m` are the means of row i, of column j and of the
-    whole matrix, without the diagonal entries [1]_. Variables with
-    many states or with high entropy have large strengths with all other variables. The correction
-    subtracts this background. What remains is the excess of each strength over the background.
+    whole matrix, without the diagonal entries [1]_. Variables with many states or with high entropy
+    have large strengths with all other variables. The correction subtracts this background. What
+    remains is the excess of each strength over the background.
 
     Parameters
     ----------

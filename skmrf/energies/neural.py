@@ -142,7 +142,7 @@ class NeuralEnergy(ContinuousEnergy):
         edge_layers=(8, 8),
         mean=None,
         precision=None,
-        dtype=np.float64,
+        dtype="float64",
         random_state=None,
     ):
         """Create an energy with random neural networks that have small outputs.
@@ -164,7 +164,7 @@ class NeuralEnergy(ContinuousEnergy):
             Mean of the Gaussian base. By default it is zero.
         precision : array-like of shape (n_continuous, n_continuous), optional
             Precision matrix of the Gaussian base. By default it is the identity matrix.
-        dtype : dtype, default=numpy.float64
+        dtype : dtype, default="float64"
             Floating-point type of the network parameters.
         random_state : int, numpy.random.Generator or None, default=None
             Seed or generator of the initial weights.
@@ -323,7 +323,7 @@ class NeuralEnergy(ContinuousEnergy):
     # Gradients ----------------------------------------------------------------------------
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: the data expectation of ``d log f / d theta`` minus the model's.
+        """Return the gradient of the log-likelihood from the data and the model expectations.
 
         Parameters
         ----------

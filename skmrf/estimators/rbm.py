@@ -353,7 +353,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     @property
     def components_(self):
-        """Weights, shape (n_components, n_features)."""
+        """Weights of the hidden units, shape (n_components, n_features)."""
         check_is_fitted(self)
         return self.energy_.weights.T
 

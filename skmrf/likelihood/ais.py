@@ -180,7 +180,7 @@ def raise_bound(
     random_state=None,
     n_jobs=None,
 ):
-    r"""Estimate log-likelihoods of rows from below, by reverse annealing (RAISE).
+    r"""Estimate lower bounds of row log-likelihoods by reverse annealing (RAISE).
 
     Annealing with a finite number of steps draws from a distribution :math:`p_a(v)` that is close
     to the model if the path is long. Reverse chains from a row estimate :math:`p_a(v)` without

@@ -208,7 +208,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Learn the members and their exponents.
+        """Train the member models, and the exponents that weight them.
 
         Parameters
         ----------
