@@ -37,13 +37,13 @@ class NeuralEnergy(ContinuousEnergy):
     r"""Energy of continuous and categorical variables with neural-network potentials.
 
     .. math:: \log f(x) = \sum_i s_i \tanh n_i(x_i) + \sum_{ij} s_{ij} \tanh n_{ij}(x_i, x_j)
-        - \tfrac{1}{2} (x_c - m)^\top P (x_c - m)
+        - q(x_c)
 
     The sums are over the variables and over the edges :math:`ij` of a graph. The :math:`n` are
-    dense networks of SELU units and the :math:`s` are learned scales. The last term is the
-    Gaussian base of the continuous variables :math:`x_c`. The networks are bounded, so the model
-    can be normalised if :math:`P` is positive definite. Categorical variables enter the networks
-    one-hot encoded.
+    dense networks of SELU units and the :math:`s` are learned scales. The quadratic term
+    :math:`q(x_c) = \tfrac{1}{2} (x_c - m)^\top P (x_c - m)` is the Gaussian base of the continuous
+    variables :math:`x_c`. The networks are bounded, so the model can be normalised if :math:`P` is
+    positive definite. Categorical variables enter the networks one-hot encoded.
 
     Parameters
     ----------
