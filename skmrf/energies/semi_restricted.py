@@ -239,7 +239,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
         return lambda beta: beta * pairs + layers(beta)
 
     def along(self, other, V):
-        """Return a function that maps beta to log marginals of ``interpolate(other, beta)``."""
+        """Return a function of beta: the log marginals under ``interpolate(other, beta)``."""
         first, last = self._pairs.log_potential(V), other._pairs.log_potential(V)
         layers = self._layers.along(other._layers, self.decode(V))
         return lambda beta: (1 - beta) * first + beta * last + layers(beta)

@@ -119,7 +119,7 @@ class HiddenLayerEnergy(DiscreteEnergy):
         return lambda beta: self.tempered(beta).log_marginal(V) - (1 - beta) * log_n_latent
 
     def along(self, other, V):
-        """Return a function that maps beta to log marginals of ``interpolate(other, beta)``."""
+        """Return a function of beta: the log marginals under ``interpolate(other, beta)``."""
         return lambda beta: self.interpolate(other, beta).log_marginal(V)
 
 

@@ -45,7 +45,7 @@ class GraphLearner(Learner):
     needs_l2 = False
 
     def init(self, energy, batch, rng):
-        """Check the parameters, and return what the objective needs of the examples."""
+        """Check the parameters, and return the known labels and their statistics."""
         self.check()
         return observe(energy, batch)
 
