@@ -74,6 +74,7 @@ def read_crfsuite(path, *, max_bytes=MAX_BYTES):
     >>> model = read_crfsuite("weather.txt")
     >>> model.predict([[{"walk": 1}, {"clean": 1}]])
     [array(['sunny', 'rainy'], dtype='<U5')]
+    >>> Path("weather.txt").unlink()
     """
     path = os.fsdecode(path)
     sections = _read_sections(path, read_bytes(path, max_bytes))
