@@ -230,7 +230,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
         return self._layers.free_energy(self.decode(V)) - self._pairs.log_potential(dense_rows(V))
 
     def raised(self, V):
-        """Return a function of beta: the scaled log sum over hidden states of ``f ** beta``.
+        """Return a function of the inverse temperature beta: the scaled log marginal of each row.
 
         The function returns ``log(sum_h f(s, h) ** beta) + (beta - 1) * log(m)`` of each row, where
         m is the number of joint states of the hidden units.

@@ -57,7 +57,7 @@ class GraphLearner(Learner):
         return {}
 
     def step(self, energy, batch, state, rng):
-        """Raise a NotImplementedError unless the learner makes stochastic steps."""
+        """Raise a NotImplementedError, because this learner makes no stochastic steps."""
         raise NotImplementedError(
             f'The learner {self!r} has no stochastic steps. Use optimizer="lbfgs" or "auto".'
         )

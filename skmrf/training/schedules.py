@@ -44,7 +44,7 @@ class _Schedule(BaseEstimator):
         return {"t": state["t"] + 1}, False, False
 
     def pure_state(self, state, theta):
-        """Return the state for :meth:`pure_observe`: numbers and arrays shaped like theta."""
+        """Return the state with the numbers and arrays that :meth:`pure_observe` needs."""
         return state
 
     def pure_observe(self, gradient, state, resolution):
@@ -204,7 +204,7 @@ class AdaptiveRate(_Schedule):
         return state, is_noise, halvings > self.n_halvings
 
     def pure_state(self, state, theta):
-        """Return the state that :meth:`pure_observe` takes: empty sums are arrays of zeros."""
+        """Return the state for :meth:`pure_observe`: sums that are None become arrays of zeros."""
         zeros = {k: np.zeros_like(v) for k, v in theta.items()}
         return state | {half: state[half] or zeros for half in ("first", "second")}
 
