@@ -16,6 +16,7 @@ from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV
 
 from skmrf import (
+    RBM,
     BoltzmannMachine,
     DiscreteMRF,
     MRFStructureLearner,
@@ -331,6 +332,22 @@ def test_blocks_limit_blas_and_run_inner_blocks_in_their_thread():
         found = list(parallel.run_blocks(look, [(k,) for k in range(6)], 2))
         assert count_blas_threads() == 2
     assert found == [(k, 1, True) for k in range(6)]
+
+
+def test_small_products_of_a_fit_use_one_thread():
+    found, rows = [], np.random.default_rng(0).integers(0, 2, size=(30, 4))
+
+    class Recording(PCD):
+        def step(self, energy, batch, state, rng):
+            found.append(count_blas_threads())
+            return super().step(energy, batch, state, rng)
+
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        with parallel.threads_of_products(parallel.SMALL_PRODUCT):
+            assert count_blas_threads() == 2
+        RBM(2, Recording(), alpha=0.1, max_iter=2, random_state=0).fit(rows)
+        assert count_blas_threads() == 2
+    assert set(found) == {1}
 
 
 def test_errors_of_blocks_are_raised():
