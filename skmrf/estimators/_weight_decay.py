@@ -433,8 +433,7 @@ def _score(energy, rows, start, device):
 
 def _small_sum(energy):
     """Return an exact method for log Z that is faster than annealing, or None."""
-    n_visible = len(energy.visible_states)
-    n_summed = n_visible
+    n_summed = n_visible = len(energy.visible_states)
     if isinstance(energy, LayeredEnergy):
         n_summed = min(n_visible, len(energy.n_states) - n_visible)
     return quick_exact_model(energy) if n_summed <= MAX_SUMMED else None

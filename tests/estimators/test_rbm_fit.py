@@ -79,7 +79,7 @@ def test_default_training_is_near_maximum_likelihood(seed):
 
 @pytest.mark.parametrize("kind", ["hidden layer", "pairs", "coupled layers"])
 def test_scores_of_small_models_are_exact(kind, monkeypatch, seed):
-    """With too many units for a sum, the score is a lower bound of the log-likelihood."""
+    """Compare scores with enumeration; the scores of annealing are lower bounds."""
     rng = np.random.default_rng(seed)
     coupling = np.triu(rng.normal(size=(6, 6)), 1)
     coupling, arrays = coupling + coupling.T, [rng.normal(size=s) for s in ((6, 3), 6, 3)]
