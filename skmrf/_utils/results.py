@@ -155,3 +155,25 @@ class LatestArray(NamedTuple):
     """
 
     value: Any
+
+
+class Diagnostics:
+    """Accumulator of the diagnostics of an epoch, which returns their means."""
+
+    def __init__(self):
+        self.count = 0
+        self.sums = {}
+        self.latest = {}
+
+    def add(self, info):
+        """Add the diagnostics of one parameter update."""
+        self.count += 1
+        for name, value in info.items():
+            if isinstance(value, Latest):
+                self.latest[name] = float(value)
+            else:
+                self.sums[name] = self.sums.get(name, 0.0) + float(value)
+
+    def summary(self):
+        """Return the mean of each diagnostic, or its last value if it is a ``Latest``."""
+        return {k: v / self.count for k, v in self.sums.items()} | self.latest

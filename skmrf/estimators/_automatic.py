@@ -15,7 +15,6 @@ from ..likelihood import ais, log_partition_bounds
 from ..structure import chow_liu
 from ..structure.chow_liu import choose_reference
 from ..training import loop
-from ..training import state as loop_state
 from ..training.data_moments import effective_rows
 from ..training.held_out import log_likelihoods, pseudo_log_likelihoods
 from ..training.regularization import (
@@ -388,7 +387,7 @@ def complete_rows(plan, parameters):
     for _ in range(N_IMPUTATIONS):
         data = impute(energy, rows, rng)
         settings = _path_settings(parameters, learner, data, plan.reference, plan.alpha)
-        state = loop_state.start(energy, learner, data, settings, rng)
+        state = loop.start(energy, learner, data, settings, rng)
         energy = loop.run(learner, data, settings, state).result(False)
     return plan._replace(start=energy, data=data)
 

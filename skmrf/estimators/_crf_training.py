@@ -10,7 +10,6 @@ from .._utils.rows import Batch
 from ..energies.crf import CRFEnergy, without_labels
 from ..likelihood import label_graphs
 from ..training import loop
-from ..training import state as loop_state
 from ..training.schedules import ConstantRate
 
 N_DENSE = 10**6  # largest number of weights for which each feature has a weight for each label
@@ -144,7 +143,7 @@ def choose_alpha(learner, energy, data, parameters, rng):
         trial = replace(parameters, max_iter=N_TRIAL_ITER, average=False)
         settings = make_settings(trial, learner, energy, train, alpha)
         settings.complete = False
-        state = loop_state.start(energy, learner, train, settings, rng)
+        state = loop.start(energy, learner, train, settings, rng)
         state = loop.run(learner, train, settings, state)
         energy = state.energy
         trials[exponent] = score(energy, state)

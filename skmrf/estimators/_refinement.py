@@ -11,7 +11,6 @@ from ..learners import PCD
 from ..likelihood import ais
 from ..samplers.enumerated_states import mode_bound
 from ..training import loop
-from ..training import state as loop_state
 from ..training.preconditioning import PreconditionedSGD, make_preconditioner
 from ..training.regularization import MIN_GAIN, gain_over_reference, held_out_weights
 from ..training.schedules import LinearRate
@@ -166,7 +165,7 @@ def choose(start, strength, fold, settings_at):
 def _refine(energy, data, settings):
     """Return the model after preconditioned steps of PCD, or None if it does not stay finite."""
     learner, settings = make_learner(), settings_of(settings, energy, data, is_short=True)
-    state = loop_state.start(energy, learner, data, settings, np.random.default_rng(0))
+    state = loop.start(energy, learner, data, settings, np.random.default_rng(0))
     try:
         return loop.run(learner, data, settings, state).result()
     except ValueError:

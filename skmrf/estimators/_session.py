@@ -8,15 +8,16 @@ from sklearn.exceptions import ConvergenceWarning
 from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator
 from .._utils.warn import warn_caller
-from ..training import checkpoints, loop
-from ..training import state as loop_state
+from ..training import checkpoints
 from ..training.reports import EpochReports
+from ..training.state import untrained
 
 
 class FitSession:
     """Callbacks, checkpoint, random numbers and initial energy of one ``fit`` or ``partial_fit``.
 
-    An object of this class exists during one call only. It runs the training loop.
+    An object of this class exists during one call only. The training loop,
+    :func:`skmrf.training.loop.train`, reads and sets its attributes.
 
     Parameters
     ----------
@@ -33,28 +34,37 @@ class FitSession:
     ----------
     is_resumed : bool
         Whether training continues from an earlier fit.
+    is_interrupted : bool
+        Whether Ctrl-C stopped the fit of a sub-estimator, so that the model is not trained.
+    is_ended : bool
+        Whether the checkpoint belongs to a fit that has ended.
     energy : Energy or None
         Initial energy. If ``is_resumed``, it is that of the earlier fit; otherwise the estimator
-        sets it. :meth:`train` releases it to save memory.
+        sets it. :meth:`release_energy` sets it to None to save memory.
+    previous : LoopState or None
+        Final state of the earlier fit, if training continues from it.
+    state : LoopState or None
+        First state of this fit, until training begins.
+    reports : EpochReports
+        Reports of epochs to callbacks.
     rng : Generator
         Random numbers of training. :meth:`begin` sets it.
-    seed : int
-        Seed of the queries of the fitted model. :meth:`train` sets it.
+    seed : int or None
+        Seed of the queries of the fitted model, once training has begun.
     """
 
     def __init__(self, estimator, parameters, X, y=None, *, n_sub_estimators=0):
         self.parameters = parameters
         self.is_resumed = parameters.resumes(estimator)
-        self.energy = self._previous = self._previous_seed = None
+        self.energy = self.previous = self.state = self.seed = None
         if self.is_resumed:
             fitted = vars(estimator)
-            self._previous, self._previous_seed = fitted.get("_loop_state"), fitted["_seed"]
-            previous = self._previous
-            self.energy = fitted["energy_"] if previous is None else previous.energy
+            self.previous = fitted.get("_loop_state")
+            self.energy = fitted["energy_"] if self.previous is None else self.previous.energy
         self._estimator, self._learner = estimator, None
-        self._reports = EpochReports(estimator, X, y, parameters.max_iter, n_sub_estimators)
+        self.reports = EpochReports(estimator, X, y, parameters.max_iter, n_sub_estimators)
         self._checkpoint = estimator._checkpoint  # set by the callbacks
-        self.is_interrupted = False  # Ctrl-C stopped the fit of a sub-estimator
+        self.is_interrupted = False
         if parameters.is_partial:
             self._checkpoint = checkpoints.NoCheckpoint()
 
@@ -63,9 +73,9 @@ class FitSession:
         """Report the fit of a sub-estimator in this context to the callbacks.
 
         If Ctrl-C stops the fit of the sub-estimator, nothing is written to the checkpoint, and
-        :meth:`train` keeps the initial values.
+        training keeps the initial values.
         """
-        with self._reports.sub_estimator(name, sub_estimator):
+        with self.reports.sub_estimator(name, sub_estimator):
             yield
         if vars(sub_estimator).get("_interrupted", False):
             self.is_interrupted = True
@@ -82,39 +92,67 @@ class FitSession:
             Encoding of the rows. A checkpoint belongs to this fit if it has the same encoding,
             parameters, rows and initial energy.
         """
-        epoch = 0 if self._previous is None else self._previous.epoch
+        epoch = 0 if self.previous is None else self.previous.epoch
         resumed_from = (self.energy.theta, epoch) if self.is_resumed else None
         form = checkpoints.describe_energy(self.energy)
         rng = check_generator(self.parameters.random_state)
         given = form, data, encoding, resumed_from
         self.rng = self._checkpoint.begin(rng, self._estimator, *given)
 
-    def train(self, learner, data, settings, attributes):
-        """Train the model: run the training loop, and return its final state.
+    def begin_training(self, learner, attributes):
+        """Begin training; set the first state if it is that of a checkpoint.
 
         Parameters
         ----------
         learner : Learner
             Estimator of the gradient.
-        data : Batch
-            Training rows.
-        settings : Settings
-            Settings of the training loop.
         attributes : callable
             ``state -> dict``. It returns the fitted attributes for a state of the loop, for
             callbacks.
+        """
+        self._learner = learner
+        self.reports.summary, self.reports.checkpoint = attributes, self._checkpoint
+        saved = self._checkpoint.take_saved()
+        if saved is not None:
+            self.state, self.seed = saved
+        elif self.previous is not None:
+            self.seed = vars(self._estimator)["_seed"]
+        if self.is_interrupted:
+            warn_caller(
+                "Interrupted before the parameters were learned; the model has their initial "
+                "values. Call fit again to learn them.",
+                ConvergenceWarning,
+            )
 
-        Returns
-        -------
-        LoopState
+    @property
+    def is_ended(self):
+        """Whether the checkpoint belongs to a fit that has ended."""
+        return self._checkpoint.ended
+
+    def release_energy(self):
+        """Set the seed of queries, and release the initial energy to save memory."""
+        if self.seed is None:
+            self.seed = int(self.rng.integers(2**63))
+        self._checkpoint.set_fixed(self.seed)
+        self.energy = self.previous = None
+
+    def release_state(self):
+        """Return the first state, and keep no reference to it, to save memory."""
+        state, self.state = self.state, None
+        return state
+
+    def end_training(self, state):
+        """Write the checkpoint of the final state, and report the end of the fit.
+
+        Parameters
+        ----------
+        state : LoopState
             Final state.
         """
-        self._learner, reports = learner, self._reports
-        reports.summary, reports.checkpoint = attributes, self._checkpoint
-        state = self._run(learner, data, settings)
+        if not (self.is_interrupted or self.is_ended or state.interrupted):
+            self._checkpoint.write(state, ended=True)
         is_trained = state.epoch > state.start_epoch
-        reports.finish((lambda: attributes(state)) if is_trained else None)
-        return state
+        self.reports.finish((lambda: self.reports.summary(state)) if is_trained else None)
 
     def keep(self, settings, attributes, *, interrupted=False):
         """Return the final state of a fit without training, and report one epoch without updates.
@@ -124,7 +162,7 @@ class FitSession:
         settings : Settings
             Settings of the training loop.
         attributes : callable
-            ``state -> dict``, as in :meth:`train`.
+            ``state -> dict``, as in :meth:`begin_training`.
         interrupted : bool, default=False
             Whether Ctrl-C ended the preparation of the training.
 
@@ -133,16 +171,16 @@ class FitSession:
         LoopState
             Final state.
         """
-        state = loop_state.untrained(self.energy, settings, self.rng, interrupted=interrupted)
+        state = untrained(self.energy, settings, self.rng, interrupted=interrupted)
         if interrupted:
             warn_caller(
                 "Interrupted while alpha was chosen; the model is the best one so far. Call fit "
                 "again with warm_start=False to compare all strengths.",
                 ConvergenceWarning,
             )
-        self.energy = self._previous = None
+        self.energy = self.previous = None
         self.seed = int(self.rng.integers(2**63))
-        reports = self._reports
+        reports = self.reports
         reports.summary = attributes
         reports.begin()
         reports.end(state)
@@ -152,50 +190,6 @@ class FitSession:
     def parallel(self):
         """Return a context in which blocks of Markov chains use ``n_jobs`` threads."""
         return parallel_jobs(self.parameters.n_jobs)
-
-    def keep_interrupted(self, learner, data, settings, attributes):
-        """Return the state of :meth:`keep` after Ctrl-C, with the parameters of :meth:`train`."""
-        return self.keep(settings, attributes, interrupted=True)
-
-    def _run(self, learner, data, settings):
-        """Run the training loop; keep no reference to its first state, to save memory."""
-        checkpoint = self._checkpoint
-        self._set_first_state(learner, data, settings)
-        if self.is_interrupted:
-            warn_caller(
-                "Interrupted before the parameters were learned; the model has their initial "
-                "values. Call fit again to learn them.",
-                ConvergenceWarning,
-            )
-            return loop_state.recover(self._release_first_state(), settings)
-        if checkpoint.ended:
-            return self._release_first_state()
-        start_epoch = self._first_state.start_epoch
-        with self.parallel():
-            state = loop.run(
-                learner, data, settings, self._release_first_state(), self._reports, start_epoch
-            )
-        if not state.interrupted:
-            checkpoint.write(state, ended=True)
-        return state
-
-    def _set_first_state(self, learner, data, settings):
-        """Set the first state of the training loop, and release the initial energy."""
-        resumed = self._checkpoint.take_saved()
-        if resumed is not None:
-            self._first_state, self.seed = resumed
-        elif self._previous is not None:
-            self._first_state = loop_state.resume(self._previous, learner, data, settings)
-            self.seed = self._previous_seed
-        else:
-            self._first_state = loop_state.start(self.energy, learner, data, settings, self.rng)
-            self.seed = int(self.rng.integers(2**63))
-        self._checkpoint.set_fixed(self.seed)
-        self.energy = self._previous = None
-
-    def _release_first_state(self):
-        state, self._first_state = self._first_state, None
-        return state
 
     def attributes(self, state):
         """Return the fitted attributes that all estimators have, from a state of training."""

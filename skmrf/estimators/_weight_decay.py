@@ -14,7 +14,6 @@ from ..learners import PCD, PTT
 from ..likelihood import ais
 from ..structure.chow_liu import fit_pairwise_forest
 from ..training import loop
-from ..training import state as loop_state
 from ..training.data_moments import effective_rows
 from ..training.preconditioning import (
     CoupledLayerPreconditioner,
@@ -401,7 +400,7 @@ def _fit(energy, data, parameters, alpha, rate, centre=None):
     )  # fmt: skip
     settings = replace(settings, complete=False)
     settings = preconditioned_settings(settings, energy, data, rate, is_short=True)
-    state = loop_state.start(energy, learner, data, settings, np.random.default_rng(0))
+    state = loop.start(energy, learner, data, settings, np.random.default_rng(0))
     try:
         return loop.run(learner, data, settings, state).result()
     except ValueError:  # the other rate may be small enough

@@ -10,7 +10,7 @@ from .._utils.parameters import check_auto, check_generator, check_number
 from .._utils.rows import Batch, weighted_rows
 from ..energies import PairwiseEnergy, SemiRestrictedEnergy
 from ..learners.registry import make_learner
-from ..training import data_moments, initial_values
+from ..training import data_moments, initial_values, loop
 from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
 from ._density import VisibleEstimator
@@ -350,8 +350,10 @@ class BoltzmannMachine(VisibleEstimator):
                 rows = rows_of_log_partition(data, np.random.default_rng(fit.seed))
                 return fitted | rows | {"energy_": _symmetric(fitted["energy_"])}
 
-            train = fit.keep_interrupted if choice.is_interrupted else fit.train
-            state = train(learner, data, settings, attributes)
+            if choice.is_interrupted:
+                state = fit.keep(settings, attributes, interrupted=True)
+            else:
+                state = loop.train(fit, learner, data, settings, attributes)
             data_moments.warn_unbounded(n_never)
             vars(self).update(attributes(state))
         return self

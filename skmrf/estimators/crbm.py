@@ -15,6 +15,7 @@ from .._utils.parameters import check_number, check_number_or
 from .._utils.rows import Batch, dense_rows, sample_weights, weighted_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import ConditionalLearner
+from ..training import loop
 from ..training.logistic_start import add_hidden_units, add_idle_units, independent_outputs
 from ..variational.bipartite import check_weights, unit_probabilities
 from ._base import LearnedEstimator, unchanged_on_error
@@ -322,7 +323,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                     "_fitted_learner": clone(learner),
                 }
 
-            state = fit.train(learner, data, settings, attributes)
+            state = loop.train(fit, learner, data, settings, attributes)
             fitted = attributes(state)
             if learner.has_hidden and not fit.is_resumed and held_out is not None:
                 given = inference, fitted, rows, held_out, self.penalty

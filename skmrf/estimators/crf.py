@@ -13,6 +13,7 @@ from ..energies.crf import CRFEnergy
 from ..learners.crf import GraphLearner
 from ..learners.registry import make_learner
 from ..likelihood import label_graphs
+from ..training import loop
 from ._base import LearnedEstimator, unchanged_on_error
 from ._crf_queries import CRFQueries
 from ._crf_training import (
@@ -275,7 +276,7 @@ class CRF(CRFQueries, LearnedEstimator):
                     "_codes": codes,
                 }
 
-            state = fit.train(learner, data, settings, attributes)
+            state = loop.train(fit, learner, data, settings, attributes)
             vars(self).update(attributes(state))
         return self
 

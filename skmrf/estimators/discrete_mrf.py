@@ -14,7 +14,7 @@ from .._utils.rows import Batch, weighted_rows
 from ..energies import FactorGraph
 from ..energies.layout import Layout
 from ..energies.protocols import BinaryPairwiseEnergy, factor_graph_of
-from ..training import data_moments, initial_values
+from ..training import data_moments, initial_values, loop
 from ..training.held_out import held_out_score
 from ._automatic import (
     FINAL_GAIN,
@@ -377,7 +377,7 @@ class DiscreteMRF(VisibleEstimator):
 
         if plan.is_final:
             return attributes(fit.keep(settings, attributes, interrupted=plan.interrupted))
-        state = fit.train(plan.learner, data, settings, attributes)
+        state = loop.train(fit, plan.learner, data, settings, attributes)
         if plan.alpha == 0:
             data_moments.warn_unbounded(data_moments.count_unobserved(moments))
         return attributes(state)

@@ -17,14 +17,10 @@ from .._utils.rows import Batch, weighted_rows
 from ..energies import BipartiteEnergy
 from ..learners.base import draw_states
 from ..samplers import gibbs_queries
+from ..training import loop
 from ._base import unchanged_on_error
 from ._density import EnergyEstimator
-from ._hidden_layer import (
-    describe_hidden_units,
-    initial_layers,
-    training_settings,
-    tree_layers,
-)
+from ._hidden_layer import describe_hidden_units, initial_layers, training_settings, tree_layers
 from ._session import FitSession
 from ._training import TrainingParameters, hold_out
 from ._weight_decay import choose, split_rows
@@ -315,8 +311,11 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
                 fitted = fit.attributes(state) | chosen
                 return fitted | describe_hidden_units(fitted["energy_"], data, fit.seed)
 
-            train = fit.keep_interrupted if choice.is_interrupted else fit.train
-            vars(self).update(attributes(train(learner, data, settings, attributes)))
+            if choice.is_interrupted:
+                state = fit.keep(settings, attributes, interrupted=True)
+            else:
+                state = loop.train(fit, learner, data, settings, attributes)
+            vars(self).update(attributes(state))
         return self
 
     def _check_same_size(self):

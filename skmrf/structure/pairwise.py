@@ -8,7 +8,6 @@ from ..energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts
 from ..learners import PseudoLikelihood
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..training import loop, penalties
-from ..training import state as loop_state
 from ..training.settings import Settings
 from .assessment import add_score_tests, assess, assess_nodes
 from .nodewise import extended_bic, fit_nodes
@@ -189,7 +188,7 @@ class PairwisePath:
             complete=False,
             interruptible=False,
         )
-        state = loop_state.start(self.start, learner, self.rows.batch, settings, None)
+        state = loop.start(self.start, learner, self.rows.batch, settings, None)
         for alpha in alphas:
             settings = replace(settings, penalty=self._make_penalty(alpha))
             state = loop.run(learner, self.rows.batch, settings, state)

@@ -13,7 +13,6 @@ from .._utils.parameters import check_choice
 from .._utils.warn import warn_caller
 from ..learners import PCD, Learner
 from ..training import data_moments, loop, penalties
-from ..training import state as loop_state
 from ..training.reports import SilentReports
 from .assessment import Assessment
 from .path import Path, Recorder
@@ -347,7 +346,7 @@ class Estimation:
         moments = data_moments.complete_moments(energy.graph, rows.batch)
         settings.resolution = data_moments.estimate_resolution(moments, rows.batch)
         self.path.begin()
-        state = loop_state.start(energy, learner, rows.batch, settings, self.rng)
+        state = loop.start(energy, learner, rows.batch, settings, self.rng)
         return self._run(learner, rows, settings, state)
 
     def learn_epoch(self, energy, rows: Rows, restriction):
@@ -363,9 +362,9 @@ class Estimation:
             learner, rows, penalties.NoPenalty(), restriction=self.restriction
         )
         if first:
-            state = loop_state.start(energy, learner, rows.batch, settings, self.rng)
+            state = loop.start(energy, learner, rows.batch, settings, self.rng)
         else:
-            state = loop_state.resume(self.state, learner, rows.batch, settings)
+            state = loop.resume(self.state, learner, rows.batch, settings)
         return self._run(learner, rows, settings, state)
 
     @staticmethod

@@ -8,12 +8,11 @@ from .._utils.rows import Batch, weighted_rows
 from ..energies import ContinuousEnergy, GibbsEnergy
 from ..learners.base import is_solvable
 from ..learners.registry import make_learner
-from .loop import run
+from .loop import run, start
 from .optimizers import make_optimizer
 from .penalties import make_penalty
 from .schedules import make_rate
 from .settings import Settings
-from .state import start
 
 
 def fit_energy(

@@ -14,7 +14,6 @@ from ..learners import LR
 from . import initial_values, loop
 from .penalties import make_penalty
 from .settings import Settings
-from .state import start
 
 STRENGTHS = 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01  # alpha times n_rows
 MAX_ALPHA = 3.0  # gradient ascent with the default rates diverges above about 20
@@ -332,7 +331,7 @@ class PenalizedSolver:
             interruptible=False,
             multiplicity=energy.multiplicity,
         )
-        first = start(energy, learner, self.data, settings, None)
+        first = loop.start(energy, learner, self.data, settings, None)
         self.energy = loop.run(learner, self.data, settings, first).energy
         return self.energy
 

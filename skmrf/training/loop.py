@@ -1,27 +1,115 @@
 """Training loop of all learners and energies, and its minibatches."""
 
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.interrupts import InterruptLater
 from .._utils.parallel import threads_of_products
-from .._utils.results import Latest
-from .._utils.rows import Batch
-from .._utils.warn import warn_caller
+from .._utils.results import Diagnostics
+from .._utils.rows import sort_rows, take_minibatch
+from ..learners.registry import check_learner
 from ..samplers.smc import resample
 from .arithmetic import InPlace
 from .device import DeviceUpdates
 from .preconditioning import make_preconditioner
-from .reports import SilentReports
+from .reports import SilentReports, warn_inference, warn_interrupted, warn_unconverged
 from .settings import MAX_UPDATES
 from .solvers import make_solver
-from .state import Progress, recover
+from .state import Progress, continue_from, first_state, recover
 
-MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16
+
+def train(fit, learner, data, settings, attributes):
+    """Train the model of a fit, from its initial energy, or from the state of an earlier fit.
+
+    Parameters
+    ----------
+    fit : object with the methods of :class:`skmrf.estimators._session.FitSession`
+        Callbacks, checkpoint, random numbers and initial energy of the fit.
+    learner : Learner
+        Estimator of the gradient or of the objective.
+    data : Batch
+        All training rows.
+    settings : Settings
+        Settings of the run.
+    attributes : callable
+        ``state -> dict``. It returns the fitted attributes for a state of the loop, for callbacks.
+
+    Returns
+    -------
+    LoopState
+        Final state.
+    """
+    fit.begin_training(learner, attributes)
+    if fit.state is None and fit.previous is not None:
+        fit.state = resume(fit.previous, learner, data, settings)
+    elif fit.state is None:
+        fit.state = start(fit.energy, learner, data, settings, fit.rng)
+    fit.release_energy()
+    if fit.is_interrupted:
+        state = recover(fit.release_state(), settings)
+    elif fit.is_ended:
+        state = fit.release_state()
+    else:
+        start_epoch = fit.state.start_epoch
+        with fit.parallel():
+            state = run(learner, data, settings, fit.release_state(), fit.reports, start_epoch)
+    fit.end_training(state)
+    return state
+
+
+def start(energy, learner, data, settings, rng):
+    """Return the training state before the first epoch.
+
+    Parameters
+    ----------
+    energy : Energy
+        Energy with the initial values of the parameters.
+    learner : Learner
+        Estimator of the gradient or of the objective.
+    data : Batch
+        All training rows.
+    settings : Settings
+        Settings of the run.
+    rng : Generator or None
+        Source of random numbers, which becomes part of the state. A deterministic learner does not
+        need it.
+
+    Returns
+    -------
+    LoopState
+        State from which training starts.
+
+    Raises
+    ------
+    ValueError
+        The energy does not have a protocol that the learner requires.
+    """
+    check_learner(learner, type(energy))
+    return first_state(energy, learner.init(energy, data, rng), settings, rng)
+
+
+def resume(state, learner, data, settings):
+    """Return the training state for a continued run, on the same or on other rows.
+
+    Parameters
+    ----------
+    state : LoopState
+        State at the end of an earlier run. It is copied, not modified.
+    learner, data, settings
+        As in :func:`start`, for the new run.
+
+    Returns
+    -------
+    LoopState
+        State from which training continues.
+    """
+    state = deepcopy(state)
+    learner_state = learner.resume(state.energy, data, state.learner, state.rng)
+    return continue_from(state, learner_state, settings)
 
 
 def run(learner, data, settings, state, reports=None, start_epoch=None):
@@ -74,14 +162,14 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
     rule = _stepping(settings)(learner, data, settings)
     try:
         with threads_of_products(_work_of_update(progress.state.energy, data, settings)):
-            _train(rule, settings, progress, SilentReports() if reports is None else reports)
+            _run_epochs(rule, settings, progress, reports or SilentReports())
     except KeyboardInterrupt:
         if not settings.interruptible:
             raise
         rule.collect(progress)
         progress.state = recover(progress.state, settings)
-        _warn_interrupted(progress.state)
-    _warn_inference(progress.state, settings)
+        warn_interrupted(progress.state)
+    warn_inference(progress.state, settings)
     return progress.state
 
 
@@ -99,7 +187,7 @@ def _stepping(settings):
     return StochasticEpoch if settings.device is None else DeviceEpoch
 
 
-def _train(rule, settings, progress, reports):
+def _run_epochs(rule, settings, progress, reports):
     """Run epochs until training converges, a limit is reached, or a callback stops training."""
     rule.begin(progress)
     while not _is_over(rule, settings, progress.state):
@@ -113,7 +201,8 @@ def _train(rule, settings, progress, reports):
         if reports.end(progress.state):
             break
     else:
-        _warn_unconverged(rule, settings, progress.state)
+        if settings.complete and not rule.has_converged(progress.state):
+            warn_unconverged(progress.state, settings)
     rule.finish(progress)
 
 
@@ -121,46 +210,8 @@ def _is_over(rule, settings, state):
     return (
         state.epoch - state.start_epoch >= rule.max_epochs
         or rule.is_done(state)
-        or _is_past_best(settings, state)
+        or state.is_past_best(settings)
     )
-
-
-def _is_past_best(settings, state):
-    """Return True if the best held-out score of this run is at least ``patience`` epochs old."""
-    if settings.score is None or state.epoch == state.start_epoch:
-        return False
-    scores = state.history.columns["validation_score"][state.start_epoch :]
-    return len(scores) - 1 - int(np.argmax(scores)) >= settings.patience
-
-
-def _warn_unconverged(rule, settings, state):
-    if not settings.complete or rule.has_converged(state) or _is_past_best(settings, state):
-        return
-    warn_caller(
-        f"Learning had not converged after {state.epoch} epochs ({state.step} updates). Increase "
-        "max_iter, or accept the model as it is (see history_).",
-        ConvergenceWarning,
-    )
-
-
-def _warn_interrupted(state):
-    warn_caller(
-        f"Interrupted; the model is that of the last complete update, {state.step}, after "
-        f"{state.epoch} epochs.",
-        ConvergenceWarning,
-    )
-
-
-def _warn_inference(state, settings):
-    """Warn if the learner's inference did not converge in the last epoch."""
-    share = state.history.columns.get("inference_converged", [1.0])[-1]
-    if share < settings.converged_share:
-        warn_caller(
-            f"Inference converged in {100 * share:.0f}% of its runs in the last epoch, so the "
-            "gradient has an unknown error. Increase the iterations or the damping of the learner, "
-            "or use another learner (see inference_converged in history_).",
-            ConvergenceWarning,
-        )
 
 
 class SolverIteration:
@@ -300,7 +351,7 @@ class StochasticEpoch:
         diagnostics = Diagnostics()
         for s in range(0, len(order), self.settings.batch_size):
             rows = sort_rows(order[s : s + self.settings.batch_size], self.data)
-            batch = take_rows(self.data, rows, progress.state)
+            batch = take_minibatch(self.data, rows, progress.state.epoch, progress.state.step)
             with InterruptLater():
                 progress.state, info, is_done = update(
                     self.learner, batch, self.settings, progress.state
@@ -351,28 +402,6 @@ class DeviceEpoch(StochasticEpoch):
     def finish(self, progress):
         """Set the training state to the arrays of the device."""
         self.collect(progress)
-
-
-class Diagnostics:
-    """Accumulator of the diagnostics of an epoch, which returns their means."""
-
-    def __init__(self):
-        self.count = 0
-        self.sums = {}
-        self.latest = {}
-
-    def add(self, info):
-        """Add the diagnostics of one parameter update."""
-        self.count += 1
-        for name, value in info.items():
-            if isinstance(value, Latest):
-                self.latest[name] = float(value)
-            else:
-                self.sums[name] = self.sums.get(name, 0.0) + float(value)
-
-    def summary(self):
-        """Return the mean of each diagnostic, or its last value if it is a ``Latest``."""
-        return {k: v / self.count for k, v in self.sums.items()} | self.latest
 
 
 def update(learner, batch, settings, state, arithmetic=InPlace):
@@ -428,20 +457,9 @@ def update(learner, batch, settings, state, arithmetic=InPlace):
         step=state.step + 1,
     )
     if settings.average:
-        state = _average(state, settings.recency, is_new_stage * (1 - is_done), arithmetic)
+        restarts = is_new_stage * (1 - is_done)
+        state = state.with_average(settings.recency, restarts, arithmetic)
     return state, info | diagnostics, is_done
-
-
-def _average(state, recency, restarts, arithmetic):
-    """Return the state after an update of the running mean of the iterates.
-
-    The n-th iterate has a weight of about ``n ** recency``. The mean starts anew if ``restarts`` is
-    1 or True.
-    """
-    n = 1 + state.n_averaged * (1 - restarts)
-    share = (1 + recency) / (n + recency)
-    averaged = arithmetic.move_mean(state.averaged, state.energy.theta, share)
-    return replace(state, averaged=averaged, n_averaged=n)
 
 
 def random_order(data, rng):
@@ -454,27 +472,3 @@ def random_order(data, rng):
     if data.log_weights is None:
         return rng.permutation(n)
     return rng.permutation(resample(data.log_weights, n, rng))
-
-
-def sort_rows(rows, data):
-    """Return row indices in ascending order.
-
-    For large batches, a mask takes a tenth of the time of sorting. A mask needs distinct rows, so
-    it is not used for weighted rows, which are resampled with repetitions.
-    """
-    n = data.X.shape[0]
-    if data.log_weights is not None or MASK_RATIO * len(rows) < n:
-        return np.sort(rows)
-    mask = np.zeros(n, dtype=bool)
-    mask[rows] = True
-    return np.flatnonzero(mask)
-
-
-def take_rows(data, rows, state):
-    """Return a minibatch that contains the given rows with equal weights."""
-    targets = None if data.Y is None else data.Y[rows]
-    X = data.X
-    # np.take copies the whole array first if it is not C-contiguous.
-    is_contiguous = isinstance(X, np.ndarray) and X.flags.c_contiguous
-    X = np.take(X, rows, axis=0) if is_contiguous else X[rows]
-    return Batch(X, targets, None, rows, state.epoch, state.step)

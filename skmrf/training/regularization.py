@@ -11,7 +11,6 @@ from .._utils.log_weights import normalized_weights
 from .._utils.rows import Batch
 from .._utils.warn import warn_caller
 from . import loop
-from . import state as loop_state
 from .data_moments import effective_rows
 from .penalties import make_penalty
 
@@ -175,7 +174,7 @@ def _gain_over_best(row_scores, weights):
 def _fit(learner, fold, energy, settings, penalty, strength):
     alpha, reference = strength / effective_rows(fold.train), fold.reference
     settings = replace(settings, penalty=penalty_from(reference, penalty, alpha))
-    start = loop_state.start(energy, learner, fold.train, settings, None)
+    start = loop.start(energy, learner, fold.train, settings, None)
     return loop.run(learner, fold.train, settings, start).result(False)
 
 

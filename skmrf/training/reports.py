@@ -5,6 +5,7 @@ from time import monotonic
 
 import numpy as np
 from sklearn.callback import CallbackSupportMixin
+from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.parameters import check_flag, check_number
 from .._utils.warn import warn_caller
@@ -274,3 +275,43 @@ class EarlyStopping(ScoreMonitor):
             return False
         best = np.max(self.scores[: -self.patience])
         return bool(np.max(self.scores[-self.patience :]) < best + self.min_delta)
+
+
+def warn_unconverged(state, settings):
+    """Warn that training reached its limit, unless the best held-out score is old enough.
+
+    Parameters
+    ----------
+    state : LoopState
+        Final state.
+    settings : Settings
+        Settings of the run.
+    """
+    if state.is_past_best(settings):
+        return
+    warn_caller(
+        f"Learning had not converged after {state.epoch} epochs ({state.step} updates). Increase "
+        "max_iter, or accept the model as it is (see history_).",
+        ConvergenceWarning,
+    )
+
+
+def warn_interrupted(state):
+    """Warn that Ctrl-C ended training."""
+    warn_caller(
+        f"Interrupted; the model is that of the last complete update, {state.step}, after "
+        f"{state.epoch} epochs.",
+        ConvergenceWarning,
+    )
+
+
+def warn_inference(state, settings):
+    """Warn if the learner's inference did not converge in the last epoch."""
+    share = state.history.columns.get("inference_converged", [1.0])[-1]
+    if share < settings.converged_share:
+        warn_caller(
+            f"Inference converged in {100 * share:.0f}% of its runs in the last epoch, so the "
+            "gradient has an unknown error. Increase the iterations or the damping of the learner, "
+            "or use another learner (see inference_converged in history_).",
+            ConvergenceWarning,
+        )

@@ -1,6 +1,5 @@
 """State of the training loop: creation, continuation and recovery after an interruption."""
 
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,7 +7,6 @@ import numpy as np
 
 from .._utils.parameters import identity_of
 from .._utils.results import History
-from ..learners.registry import check_learner
 
 
 @dataclass
@@ -82,6 +80,43 @@ class LoopState:
         scores = self.history.columns["validation_score"]
         return self.start_epoch + int(np.argmax(scores[self.start_epoch :]))
 
+    def is_past_best(self, settings):
+        """Return True if the best held-out score of this run is at least ``patience`` epochs old.
+
+        Parameters
+        ----------
+        settings : Settings
+            Settings of the run. Without a score of held-out rows, the answer is False.
+        """
+        if settings.score is None or self.epoch == self.start_epoch:
+            return False
+        scores = self.history.columns["validation_score"][self.start_epoch :]
+        return len(scores) - 1 - int(np.argmax(scores)) >= settings.patience
+
+    def with_average(self, recency, restarts, arithmetic):
+        """Return the state after an update of the running mean of the iterates.
+
+        The n-th iterate has a weight of about ``n ** recency``.
+
+        Parameters
+        ----------
+        recency : float
+            Exponent of the weights; 0 for equal weights.
+        restarts : bool or int
+            Whether the mean starts anew.
+        arithmetic : class
+            ``InPlace`` or ``Pure``.
+
+        Returns
+        -------
+        LoopState
+            State with the new mean.
+        """
+        n = 1 + self.n_averaged * (1 - restarts)
+        share = (1 + recency) / (n + recency)
+        averaged = arithmetic.move_mean(self.averaged, self.energy.theta, share)
+        return replace(self, averaged=averaged, n_averaged=n)
+
     def check_finite(self):
         """Raise a ValueError if any parameter is nan or plus infinity."""
         if any(np.isnan(v).any() or (v == np.inf).any() for v in self.energy.theta.values()):
@@ -91,39 +126,30 @@ class LoopState:
             )
 
 
-def start(energy, learner, data, settings, rng):
+def first_state(energy, learner_state, settings, rng):
     """Return the training state before the first epoch.
 
     Parameters
     ----------
     energy : Energy
         Energy with the initial values of the parameters.
-    learner : Learner
-        Estimator of the gradient or of the objective.
-    data : Batch
-        All training rows.
+    learner_state : object
+        Initial state of the learner.
     settings : Settings
         Settings of the run.
     rng : Generator or None
-        Source of random numbers, which becomes part of the state. A deterministic learner does not
-        need it.
+        Source of random numbers, which becomes part of the state.
 
     Returns
     -------
     LoopState
         State from which training starts.
-
-    Raises
-    ------
-    ValueError
-        The energy does not have a protocol that the learner requires.
     """
-    check_learner(learner, type(energy))
     return LoopState(
         energy,
         _zero_averages(settings, energy),
         0,
-        learner.init(energy, data, rng),
+        learner_state,
         _init_optimizer(settings, energy),
         settings.rate.init(),
         rng,
@@ -168,8 +194,8 @@ def untrained(energy, settings, rng, *, interrupted=False):
     )
 
 
-def resume(state, learner, data, settings):
-    """Return the training state for a continued run, on the same or on other rows.
+def continue_from(state, learner_state, settings):
+    """Return the training state for a continued run.
 
     An optimizer or a schedule starts anew if its parameters have changed. A schedule that has ended
     also starts anew.
@@ -177,11 +203,9 @@ def resume(state, learner, data, settings):
     Parameters
     ----------
     state : LoopState
-        State at the end of an earlier run. It is copied, not modified.
-    learner : Learner
-        Estimator of the gradient or of the objective.
-    data : Batch
-        All training rows.
+        State at the end of an earlier run. The new state contains its arrays.
+    learner_state : object
+        State of the learner at the start of the new run.
     settings : Settings
         Settings of the new run.
 
@@ -190,8 +214,6 @@ def resume(state, learner, data, settings):
     LoopState
         State from which training continues.
     """
-    state = deepcopy(state)
-    learner_state = learner.resume(state.energy, data, state.learner, state.rng)
     identities = _identities(settings)
     is_same_optimizer, is_same_rate = (
         a == b for a, b in zip(identities, state.identities, strict=True)

@@ -32,7 +32,6 @@ from skmrf.learners import (
 )
 from skmrf.learners.registry import LEARNERS
 from skmrf.training import Checkpoint, ScoreMonitor, device, loop
-from skmrf.training import state as loop_state
 from skmrf.training.optimizers import SGD, Adam, Momentum
 from skmrf.training.penalties import L1, L2, ElasticNet
 from skmrf.training.preconditioning import (
@@ -265,7 +264,7 @@ def test_updates_follow_the_exact_gradient(learner, kind):
         optimizer=SGD(), rate=ConstantRate(1e-9), batch_size=1000, max_iter=20, average=False,
         device=open_device("jax"), complete=False,
     )  # fmt: skip
-    state = loop_state.start(energy, learner, Batch(X), settings, rng)
+    state = loop.start(energy, learner, Batch(X), settings, rng)
     state = loop.run(learner, Batch(X), settings, state)  # the chains forget their first states
     settings = replace(settings, rate=ConstantRate(rate), max_iter=n_updates)
     after = loop.run(learner, Batch(X), settings, state).energy

@@ -24,7 +24,6 @@ from skmrf.learners.frank_wolfe import BlockFrankWolfe, ChainFrankWolfe
 from skmrf.learners.registry import FAMILIES
 from skmrf.likelihood import label_graphs
 from skmrf.training import loop
-from skmrf.training import state as loop_state
 from skmrf.training.penalties import L2
 from skmrf.training.settings import Settings
 from skmrf.variational import label_graphs as propagation
@@ -477,7 +476,7 @@ def test_frank_wolfe_equals_quadratic_program(graph, seed):
     best = solve_by_quadratic_program(energy, graphs, weights, alpha)
     penalty = L2(alpha, energy.penalty_groups())
     settings = Settings(optimizer=None, penalty=penalty, tol=5e-6)
-    state = loop_state.start(energy, learner, batch, settings, rng)
+    state = loop.start(energy, learner, batch, settings, rng)
     state = loop.run(learner, batch, settings, state)
     primal, gaps = (np.array(state.history.columns[k]) for k in ("objective", "duality_gap"))
     assert_allclose(-primal[-1], primal_objective(learner, state.energy, batch, alpha), rtol=1e-9)

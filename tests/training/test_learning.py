@@ -26,12 +26,10 @@ from skmrf import (
 from skmrf._utils.log_weights import effective_sample_size
 from skmrf._utils.phases import CliqueMoments
 from skmrf._utils.results import History
-from skmrf._utils.rows import Batch, weighted_rows
+from skmrf._utils.rows import Batch, sort_rows, take_minibatch, weighted_rows
 from skmrf.estimators._training import TrainingParameters, hold_out
 from skmrf.learners import PCD, Exact, Learner
 from skmrf.training import AdaptiveRate, loop, optimizers, reports
-from skmrf.training import state as loop_state
-from skmrf.training.loop import sort_rows, take_rows
 from skmrf.training.optimizers import OPTIMIZERS
 from skmrf.training.penalties import L1, L2, GroupL1, NoPenalty, make_penalty
 from skmrf.training.reports import SilentReports
@@ -171,7 +169,7 @@ def fit_exactly(data, energy, penalty_name="l2", alpha=0.0, **changes):
     learner = Exact()
     penalty = make_penalty(penalty_name, alpha, energy.penalty_groups())
     settings = Settings(**{"optimizer": None, "penalty": penalty, "tol": 1e-8, **changes})
-    state = loop_state.start(energy, learner, data, settings, np.random.default_rng(0))
+    state = loop.start(energy, learner, data, settings, np.random.default_rng(0))
     state = loop.run(learner, data, settings, state)
     return state, learner, penalty
 
@@ -210,7 +208,7 @@ def test_solver_with_non_smooth_penalty_is_optimal(name, seed):
 def start_pcd(data, energy, **changes):
     learner = PCD(n_chains=100)
     settings = Settings(batch_size=100, **changes)
-    state = loop_state.start(energy, learner, data, settings, np.random.default_rng(1))
+    state = loop.start(energy, learner, data, settings, np.random.default_rng(1))
     return learner, settings, state
 
 
@@ -235,7 +233,7 @@ def test_loop_resumes_bit_for_bit():
         _, settings, state = start_pcd(data, energy, max_iter=3)
         half = loop.run(learner, data, settings, state)
         half = pickle.loads(pickle.dumps(half))
-        half = loop.run(learner, data, settings, loop_state.resume(half, learner, data, settings))
+        half = loop.run(learner, data, settings, loop.resume(half, learner, data, settings))
     np.testing.assert_array_equal(whole.result().flat, half.result().flat)
     assert whole.history == half.history
 
@@ -274,7 +272,7 @@ def test_interrupt_is_raised_if_the_run_is_not_interruptible(is_deterministic):
     learner, settings, state = start_pcd(data, energy, max_iter=9, interruptible=False)
     if is_deterministic:
         learner, settings.optimizer = Exact(), None
-        state = loop_state.start(energy, learner, data, settings, None)
+        state = loop.start(energy, learner, data, settings, None)
     with pytest.raises(KeyboardInterrupt):
         loop.run(learner, data, settings, state, Interrupt())
 
@@ -282,13 +280,13 @@ def test_interrupt_is_raised_if_the_run_is_not_interruptible(is_deterministic):
 def test_interrupt_of_a_solver_keeps_the_last_iteration():
     data, energy = make_problem(0)
     learner, settings = Exact(), Settings(optimizer=None, average=False)
-    state = loop_state.start(energy, learner, data, settings, None)
+    state = loop.start(energy, learner, data, settings, None)
     with pytest.warns(ConvergenceWarning, match="Interrupted; .* update, 2, after 2 epochs"):
         state = loop.run(learner, data, settings, state, Interrupt())
     assert len(state.history.columns["objective"]) == 2
     assert state.interrupted
     assert state.optimizer is None
-    state = loop.run(learner, data, settings, loop_state.resume(state, learner, data, settings))
+    state = loop.run(learner, data, settings, loop.resume(state, learner, data, settings))
     assert state.converged
     assert state.epoch > 2
 
@@ -326,7 +324,7 @@ def test_interrupt_keeps_the_last_update(optimizer, average):
     assert not np.array_equal(np.ravel(learned), before[-1])
     assert len(state.history.columns["epoch"]) == 2
     settings.restriction, settings.score = NoRestriction(), None
-    state = loop_state.resume(state, learner, data, settings)
+    state = loop.resume(state, learner, data, settings)
     with pytest.warns(ConvergenceWarning, match="had not converged"):
         state = loop.run(learner, data, settings, state)
     assert state.epoch == 11
@@ -425,12 +423,12 @@ def test_average_option():
     np.testing.assert_array_equal(last.energy.flat, mean.energy.flat)
     assert (mean.result().flat != mean.energy.flat).any()
     learner, settings, _ = averaging
-    on = loop_state.resume(last, learner, data, settings)
+    on = loop.resume(last, learner, data, settings)
     with pytest.warns(ConvergenceWarning):
         on = loop.run(learner, data, settings, on)
     assert on.n_averaged == on.step - last.step
     assert np.abs(on.result().flat - on.energy.flat).max() < 1.0
-    off = loop_state.resume(on, learner, data, plain[1])
+    off = loop.resume(on, learner, data, plain[1])
     assert off.averaged == {}
 
 
@@ -470,7 +468,7 @@ def test_loop_takes_any_energy_and_learner_with_the_interface():
 
     settings = Settings(batch_size=10)
     data = Batch(np.zeros((10, 1)))
-    state = loop_state.start(Linear(), Target(), data, settings, np.random.default_rng(0))
+    state = loop.start(Linear(), Target(), data, settings, np.random.default_rng(0))
     state = loop.run(Target(), data, settings, state)
     np.testing.assert_allclose(state.result().theta["w"], [1.0, -2.0], atol=0.02)
 
@@ -516,12 +514,11 @@ def test_rows_of_a_batch_are_sorted(size, seed):
 @pytest.mark.parametrize(
     "layout", [np.ascontiguousarray, np.asfortranarray, lambda X: X[:, ::2], sparse.csr_array]
 )
-def test_take_rows_copies_only_the_batch(layout, seed):
+def test_take_minibatch_copies_only_the_batch(layout, seed):
     X = layout((np.random.default_rng(seed).random((20_000, 40)) < 0.5).astype(float))
     rows = np.arange(5, 20_000, 200)
-    state = SimpleNamespace(epoch=0, step=0)
     tracemalloc.start()
-    batch = take_rows(Batch(X, None, None), rows, state)
+    batch = take_minibatch(Batch(X, None, None), rows, 0, 0)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     expected = X[rows]

@@ -9,6 +9,7 @@ from ..._data.mixed import learn_columns, standardise
 from ..._utils.parameters import check_choice, check_generator
 from ..._utils.rows import Batch, weighted_rows
 from ...likelihood.neural import neural_log_partition
+from ...training import loop
 from .._base import unchanged_on_error
 from .._session import FitSession
 from .._training import TrainingParameters, hold_out
@@ -266,7 +267,7 @@ class NNMRFDensity(TableDensity):
                 "_fixed_parameters": fixed,
             }
 
-        return attributes(fit.train(learner, data, settings, attributes))
+        return attributes(loop.train(fit, learner, data, settings, attributes))
 
     def _make_potentials(self):
         """Return the object with the parameters of the potentials."""
