@@ -4,15 +4,14 @@ from itertools import combinations
 
 import numpy as np
 
-from .._kernels.tables import add_binary_moments
 from .._utils.codes import check_evidence
 from .layout import Layout
-from .table_backed import NAME, TableBackedEnergy, TableEnergy
+from .table_backed import NAME, TableEnergy
 
 MAX_LOG_POTENTIAL_SUM = 1e306  # below the largest float, so that sums do not overflow
 
 
-class FactorGraph(TableBackedEnergy, TableEnergy):
+class FactorGraph(TableEnergy):
     r"""Factor graph of tables of log-potentials.
 
     .. math:: \log f(x) = \sum_a \theta_a(x_a)
@@ -194,27 +193,6 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
     def gradient(self, positive, negative, batch=None):
         """Return the gradient of the log-likelihood from the clique marginals of both phases."""
         return {NAME: self.table_moments((positive, 1.0), (negative, -1.0))}
-
-    def binary_gradient(self, coupling, bias):
-        """Convert derivatives by couplings and biases to derivatives by the table entries ``flat``.
-
-        Parameters
-        ----------
-        coupling : ndarray of shape (n_variables, n_variables)
-            Derivatives with respect to the couplings of the codes 0 and 1.
-        bias : ndarray of shape (n_variables,)
-            Derivatives with respect to the biases of the codes 0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_parameters,)
-            Derivatives with respect to the log-potentials.
-        """
-        gram = coupling.copy()
-        np.fill_diagonal(gram, bias)
-        out = np.zeros(self.layout.n_parameters)
-        add_binary_moments(gram, 0.0, self.n_states, *self.layout.structure, out)
-        return out
 
     def penalty_groups(self):
         """Return the penalty groups: each table of two or more variables is one group.

@@ -250,13 +250,9 @@ class LogLinearEnergy(TableBackedEnergy):
     def __init__(self, form, theta, alive=None):
         self.form = form
         self.layout = form.layout
+        self.n_states = form.layout.n_states
         self.theta = theta
         self.alive = np.ones(len(form.edges), dtype=bool) if alive is None else alive
-
-    @property
-    def n_states(self):
-        """Number of states of each variable, shape (n_variables,)."""
-        return self.layout.n_states
 
     @cached_property
     def flat(self):

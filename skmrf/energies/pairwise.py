@@ -135,7 +135,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         step = high - low
         coupling_sums = self.coupling.sum(axis=1)
         constant = 0.5 * low**2 * coupling_sums.sum() + low * self.bias.sum()
-        constant = float(constant) if is_numpy(constant) else constant
+        constant = constant.item() if isinstance(constant, np.generic) else constant
         return BinaryConditionals(
             step**2 * self.coupling, step * (self.bias + low * coupling_sums), constant
         )

@@ -12,14 +12,15 @@ protocol                           addition to :class:`~skmrf.energies.Energy`
 :class:`DiscreteEnergy`            finitely many joint states: moments, exact sums, conditioning
 :class:`BinaryPairwiseEnergy`      variables with two states, a coupling matrix and biases
 :class:`ContinuousEnergy`          continuous variables with a Gaussian base
-:class:`TableEnergy`               one flat vector of tables of log-potentials
+:class:`TableBackedEnergy`         tables of log-potentials, one per clique
+:class:`TableEnergy`               the parameters are the entries of these tables
 :class:`HiddenLayerEnergy`         two-state variables and a layer of two-state hidden units
 :class:`LayeredEnergy`             a visible and a hidden layer of two-state units
 :class:`ConditionalLayeredEnergy`  two layers of two-state units given inputs
 :class:`LabelGraphEnergy`          labels of the nodes of graphs given features
 =================================  ===============================================================
 
-The first five protocols are in this module. :class:`TableEnergy` is in
+The first five protocols are in this module. The two protocols of tables are in
 ``skmrf.energies.table_backed``. The last four are in ``skmrf.energies.structured_protocols``.
 """
 

@@ -140,7 +140,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
     @property
     def n_states(self):
         """Number of states of each variable (2), shape (n_visible + n_hidden,)."""
-        return self._layers.n_states
+        return np.full(sum(self.weights.shape), 2)
 
     @property
     def sweep_work(self):

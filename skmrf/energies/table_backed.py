@@ -19,47 +19,6 @@ MAX_DENSE_VARIABLES = 1024  # up to here a full coupling matrix is cheap, howeve
 COUPLING_LIMIT = 1e6  # differences of larger log-potentials would round away smaller ones
 
 
-class TableEnergy(DiscreteEnergy):
-    """Energy whose parameters are tables of log-potentials in one flat vector.
-
-    ``theta`` contains a single array, ``flat``.
-
-    Attributes
-    ----------
-    layout : Layout
-        Position of each clique's table in ``flat``.
-    """
-
-    layout: Layout
-
-    @property
-    @abstractmethod
-    def flat(self):
-        """All log-potentials in nats, ndarray of shape (n_parameters,)."""
-
-    @abstractmethod
-    def binary_gradient(self, coupling, bias):
-        """Convert derivatives by couplings and biases to derivatives by the table entries ``flat``.
-
-        Parameters
-        ----------
-        coupling : ndarray of shape (n_variables, n_variables)
-            Derivatives with respect to the couplings of the codes 0 and 1.
-        bias : ndarray of shape (n_variables,)
-            Derivatives with respect to the biases of the codes 0 and 1.
-
-        Returns
-        -------
-        ndarray of shape (n_parameters,)
-            Derivatives with respect to the log-potentials.
-        """
-
-    def from_table_moments(self, flat):
-        """Return the clique marginals as expected statistics, in a dict like ``theta``."""
-        (name,) = self.theta
-        return {name: flat}
-
-
 class TableBackedEnergy(DiscreteEnergy):
     """Discrete energy that is a sum of tables of log-potentials, one per clique.
 
@@ -78,6 +37,42 @@ class TableBackedEnergy(DiscreteEnergy):
     @abstractmethod
     def flat(self):
         """All log-potentials in nats, ndarray of shape (n_entries,)."""
+
+    @abstractmethod
+    def from_table_gradient(self, gradient):
+        """Convert the gradient by the table entries :attr:`flat` to the gradient by ``theta``.
+
+        Parameters
+        ----------
+        gradient : ndarray of shape (n_entries,)
+            Derivatives with respect to the entries of all tables.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Derivatives with respect to the parameters, shaped like ``theta``.
+        """
+
+    def binary_gradient(self, coupling, bias):
+        """Convert derivatives by couplings and biases to derivatives by the table entries ``flat``.
+
+        Parameters
+        ----------
+        coupling : ndarray of shape (n_variables, n_variables)
+            Derivatives with respect to the couplings of the codes 0 and 1.
+        bias : ndarray of shape (n_variables,)
+            Derivatives with respect to the biases of the codes 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_entries,)
+            Derivatives with respect to the log-potentials.
+        """
+        gram = coupling.copy()
+        np.fill_diagonal(gram, bias)
+        out = np.zeros(self.layout.n_parameters)
+        add_binary_moments(gram, 0.0, self.n_states, *self.layout.structure, out)
+        return out
 
     @cached_property
     def _binary(self):
@@ -169,6 +164,22 @@ class TableBackedEnergy(DiscreteEnergy):
                 gram += x.T @ (x * weights[rows, None])
         total = sum(float(weights.sum()) for _, weights in states)
         add_binary_moments(gram, total, n_states, *self.layout.structure, out)
+
+
+class TableEnergy(TableBackedEnergy):
+    """Energy whose parameters are tables of log-potentials in one flat vector.
+
+    ``theta`` contains a single array, :attr:`flat`.
+    """
+
+    def from_table_moments(self, flat):
+        """Return the clique marginals as expected statistics, in a dict like ``theta``."""
+        (name,) = self.theta
+        return {name: flat}
+
+    def from_table_gradient(self, gradient):
+        """Return the derivatives by the table entries in a dict like ``theta``."""
+        return self.from_table_moments(gradient)
 
 
 def _row_chunks(n_rows):

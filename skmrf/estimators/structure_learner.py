@@ -1,7 +1,6 @@
 """Structure learning of pairwise Markov random fields."""
 
 from copy import deepcopy
-from dataclasses import replace
 
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -9,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.frames import column_names
+from .._utils.parallel import run_parts
 from .._utils.parameters import (
     check_choice,
     check_flag,
@@ -16,10 +16,10 @@ from .._utils.parameters import (
     check_number,
     check_number_or,
 )
-from ..structure.bootstrap import Bootstraps, run_bootstraps
+from ..structure.bootstrap import Bootstraps
 from ..structure.fitted_graph import build_network, edge_attributes
 from ..structure.path import Path
-from ..structure.search import Estimation
+from ..structure.search import Estimation, select_on_sample
 from ..structure.training_settings import Schedule
 from ..training import checkpoints
 from ..training.reports import EpochReports
@@ -452,11 +452,19 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
         return bootstraps, (selection, estimation)
 
     def _run_bootstraps(self, bootstraps, search, rows, model, estimation, reports):
-        """Run the remaining bootstrap repetitions of the search."""
+        """Run the remaining repetitions of the search; callbacks or Ctrl-C can end them early."""
         self._checkpoint.write(bootstraps)
         reports.checkpoint = self._checkpoint
-        estimation = replace(estimation, reports=reports, n_jobs=self.n_jobs)
-        run_bootstraps(bootstraps, self.n_bootstraps, rows, model, search, estimation)
+        arguments = rows, model, search, estimation.learner, estimation.schedule
+        tasks = bootstraps.tasks(self.n_bootstraps, *arguments)
+        try:
+            for edges in run_parts(select_on_sample, tasks, self.n_jobs):
+                bootstraps.add(edges)
+                reports.begin()
+                if reports.end(bootstraps):
+                    break
+        except KeyboardInterrupt:
+            bootstraps.warn_interrupted(self.n_bootstraps)
 
     def _set_attributes(self, fitted):
         for name in OPTIONAL_ATTRIBUTES:

@@ -17,7 +17,7 @@ from .._utils.log_weights import normalized_weights
 from .._utils.parallel import run_blocks
 from .._utils.phases import CliqueMoments
 from ..energies.conditionals import BinaryConditionals
-from ..energies.table_backed import TableEnergy
+from ..energies.table_backed import TableBackedEnergy
 from .base import GibbsImputer, Learner, unique_rows
 
 CHUNK_SIZE = 2**22
@@ -43,7 +43,7 @@ def site_log_likelihood(energy, X, weights=None):
 
     Parameters
     ----------
-    energy : FactorGraph
+    energy : TableBackedEnergy
         Model.
     X : ndarray of shape (n_rows, n_variables)
         State codes without missing entries.
@@ -185,7 +185,7 @@ class PseudoLikelihood(Learner):
     Besag, J., "Statistical analysis of non-lattice data", The Statistician 24 (1975).
     """
 
-    requires = (TableEnergy,)
+    requires = (TableBackedEnergy,)
     deterministic = True
 
     def init(self, energy, batch, rng):
@@ -200,8 +200,7 @@ class PseudoLikelihood(Learner):
 
     def _evaluate(self, energy, X, weights):
         values, gradient = site_log_likelihood(energy, X, weights)
-        (name,) = energy.theta
-        return float(weights @ values), {name: gradient}
+        return float(weights @ values), energy.from_table_gradient(gradient)
 
     def step(self, energy, batch, state, rng):
         """Return the gradient of the pseudo-likelihood as positive phase; the negative is zero."""

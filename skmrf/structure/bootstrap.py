@@ -4,10 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._utils.parallel import run_parts
 from ..training.part_reports import warn_interrupted
-from .path import Path
-from .search import Estimation
 
 
 @dataclass
@@ -51,49 +48,25 @@ class Bootstraps:
             return None
         return (self.counts + self.counts.T) / self.n_done
 
+    def tasks(self, n_bootstraps, *arguments):
+        """Return the arguments of each remaining repetition: the given ones, and its seed.
 
-def run_bootstraps(bootstraps, n_bootstraps, rows, model, search, estimation):
-    """Run the remaining bootstrap repetitions, and count the selected edges in ``bootstraps``.
+        Parameters
+        ----------
+        n_bootstraps : int
+            Total number of bootstraps.
+        *arguments
+            Rows, model, search strategy, learner and schedule of a repetition.
 
-    A callback can stop the bootstraps early. Ctrl-C stops them with a warning.
+        Returns
+        -------
+        list of tuple
+            Arguments of :func:`skmrf.structure.search.select_on_sample`.
+        """
+        seeds = np.random.SeedSequence(self.root).spawn(n_bootstraps)[self.n_done :]
+        return [(*arguments, seed) for seed in seeds]
 
-    Parameters
-    ----------
-    bootstraps : Bootstraps
-        Finished bootstraps; it is modified in place.
-    n_bootstraps : int
-        Total number of bootstraps.
-    rows : Rows
-        Training rows.
-    model : PairwiseModel
-        Parameterisation of the edges.
-    search : Search
-        Strategy of each bootstrap.
-    estimation : Estimation
-        Its learner and schedule are used for each bootstrap.
-    """
-    seeds = np.random.SeedSequence(bootstraps.root).spawn(n_bootstraps)[bootstraps.n_done :]
-    fixed = rows, model, search, estimation.learner, estimation.schedule
-    tasks = ((*fixed, seed) for seed in seeds)
-    try:
-        for edges in run_parts(_select_on_sample, tasks, estimation.n_jobs):
-            bootstraps.add(edges)
-            estimation.reports.begin()
-            if estimation.reports.end(bootstraps):
-                break
-    except KeyboardInterrupt:
-        bootstraps.interrupted = True
-        warn_interrupted(bootstraps.n_done, n_bootstraps, "bootstraps")
-
-
-def _select_on_sample(rows, model, search, learner, schedule, seed):
-    """Draw rows with replacement, and return the edges that the search selects on them."""
-    rng = np.random.default_rng(seed)
-    n_drawn = max(1, round(rows.count))
-    drawn = rng.multinomial(n_drawn, rows.weights / rows.count)
-    sample = rows.reweight(drawn / rows.weights * (rows.count / n_drawn))
-    estimation = Estimation(learner, schedule, rng, Path(), n_jobs=1)
-    selection = search.select(sample, model, estimation)
-    if estimation.stopped:  # an interrupted search must not count
-        raise KeyboardInterrupt
-    return selection.energy.form.edges
+    def warn_interrupted(self, n_bootstraps):
+        """Warn that Ctrl-C stopped the bootstraps."""
+        self.interrupted = True
+        warn_interrupted(self.n_done, n_bootstraps, "bootstraps")

@@ -1,16 +1,46 @@
 """Fitted attributes of a structure learner, indexed by the columns of the data."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from scipy.stats import norm
 
 from .._utils.codes import MISSING
 from ..energies import FactorGraph
 from ..energies.log_linear import pair_basis
+from .assessment import Assessment
 from .nodewise import normalized_accuracy
 from .rows import duplicate_table
 from .significance import adjust_p_values, edge_probabilities, z_from_chi2
 
 Z_975 = norm.ppf(0.975)
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Graph that a search strategy selected, its parameters, and tests of its pairs.
+
+    Attributes
+    ----------
+    energy : LogLinearEnergy or MixedFits
+        Model whose edges are the selected edges.
+    assessment : Assessment
+        Tests of all pairs.
+    n_candidates : int
+        Number of candidate pairs of the first round.
+    rounds : list of dict
+        For each round, the number of edges at its start ("n_edges"), and the number of edges
+        that were removed ("left") and added ("entered").
+    converged : bool
+        Whether the last round changed nothing.
+    """
+
+    energy: Any
+    assessment: Assessment
+    n_candidates: int
+    rounds: list
+    converged: bool
 
 
 class FittedGraph:

@@ -13,7 +13,7 @@ from .assessment import add_score_tests, assess, assess_nodes
 from .nodewise import extended_bic, fit_nodes
 from .screening import candidate_pairs
 from .search import LearnedGraphModel
-from .training_settings import TableLearnerAdapter
+from .training_settings import PenalisedProblem
 
 N_IMPUTATIONS = 8
 N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once for a column
@@ -64,9 +64,7 @@ class PairwiseModel(LearnedGraphModel):
         the likelihood. With missing entries, imputation and the fit of the conditional likelihoods
         are repeated several times.
         """
-        energy = self.independent(rows, edges)
-        if previous is not None:
-            energy = transfer_parameters(previous, energy)
+        energy = self.initial(rows, edges, previous)
         for _ in range(N_IMPUTATIONS if rows.has_missing else 1):
             imputed, fits = self.refit(rows, energy, estimation)
             energy = energy.with_theta(fits.theta)
@@ -98,6 +96,11 @@ class PairwiseModel(LearnedGraphModel):
         # an edge is in one term of a likelihood, but in two terms of a pseudo-likelihood
         scale = 1.0 if isinstance(estimation.learner, PseudoLikelihood) else 0.5
         return PairwisePath(rows, start, penalty, scale)
+
+    def initial(self, rows, edges, previous=None):
+        """Return a model whose edges have the parameters of a previous model, or zero."""
+        energy = self.independent(rows, edges)
+        return energy if previous is None else transfer_parameters(previous, energy)
 
     def independent(self, rows, edges):
         """Return a model without interactions: the parameters of all edges are zero.
@@ -169,7 +172,7 @@ class PairwisePath:
 
     def largest_alpha(self):
         """Return the smallest penalty strength at which all edges have zero parameters."""
-        learner = TableLearnerAdapter(PseudoLikelihood())
+        learner = PseudoLikelihood()
         state = learner.init(self.start, self.rows.batch, None)
         _, gradient = learner.objective(self.start, self.rows.batch, state)
         pairs, owner = gradient["pairs"], self.start.form.owner
@@ -179,7 +182,7 @@ class PairwisePath:
 
     def estimates(self, alphas):
         """Yield the estimate for each penalty strength, with a warm start at the last one."""
-        learner = TableLearnerAdapter(PseudoLikelihood())
+        learner = PseudoLikelihood()
         settings = Settings(
             optimizer=None,
             max_iter=MAX_ITER,
@@ -206,10 +209,9 @@ class PairwisePath:
         """Return the sum over the rows of the pseudo-log-likelihood of an estimate, in nats."""
         return self.rows.weights @ site_log_likelihood(energy.graph, self.rows.X)[0]
 
-    def select(self, alpha, estimation):
-        """Return a mask of the nonzero edges of the estimate by the learner of the search."""
-        energy = estimation.learn(self.start, self.rows, penalty=self._make_penalty(alpha))
-        return energy.strengths() > 0
+    def select(self, alpha):
+        """Return the estimation by the learner of the search, as a :class:`PenalisedProblem`."""
+        return PenalisedProblem(self.start, self.rows, self._make_penalty(alpha))
 
     def _make_penalty(self, alpha):
         return penalties.make_penalty(self.penalty, alpha, self.start.penalty_groups())

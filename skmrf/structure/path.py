@@ -1,4 +1,4 @@
-"""Record of how the edge parameters change during learning."""
+"""Record of the edge parameters during learning, and removal of edges between updates."""
 
 import numpy as np
 
@@ -126,3 +126,34 @@ class Recorder(SilentReports):
         self.path.record(state.step, state.energy)
         self.stopped = bool(self.reports.end(state))
         return self.stopped
+
+
+class EdgeRemoval:
+    r"""Removal of edges with :math:`\lVert \theta_{ij} \rVert` below a threshold.
+
+    Parameters
+    ----------
+    threshold : float
+        Smallest norm of the parameters of an edge that is kept.
+    warmup : int
+        Number of updates before the first removal.
+    path : Path
+        Records the removals.
+    """
+
+    def __init__(self, threshold, warmup, path):
+        self.threshold = threshold
+        self.warmup = warmup
+        self.path = path
+        self.n_updates = 0
+
+    def update(self, energy, positive, negative, info):
+        """Return the energy without the edges whose parameters have a norm below the threshold."""
+        self.n_updates += 1
+        if self.n_updates <= self.warmup:
+            return energy
+        weak = energy.alive & (energy.strengths() < self.threshold)
+        if not weak.any():
+            return energy if energy.alive.all() else energy.restricted(energy.alive)
+        self.path.remove(energy.form.edges[weak], self.n_updates)
+        return energy.restricted(energy.alive & ~weak)

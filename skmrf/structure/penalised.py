@@ -64,40 +64,35 @@ class Penalized(Search):
         check_choice("penalty", self.penalty, PENALTIES)
         check_number_or(("ebic", "cv"), "alpha", self.alpha, low=0, open_low=True)
 
-    def first_edges(self, rows, model, estimation):
-        """Return the edges with nonzero parameters and the number of candidate pairs.
+    def penalise(self, rows, edges, model, estimation):
+        """Choose the strength of the penalty, and return the estimation or the nonzero edges.
 
         Parameters
         ----------
-        rows : Rows
+        rows : Rows or MixedRows
             Training rows; every variable has at least two states.
-        model : PairwiseModel
+        edges : ndarray of shape (n_edges, 2)
+            Candidate pairs, at least one.
+        model : GraphModel
             Parameterisation of the edges, and limits on candidates and memory.
         estimation : Estimation
-            Learner, settings and state of the training loop. Receives the strength and the path.
+            Random generator and number of threads. Its ``alpha`` is set to the strength of the
+            penalty.
 
         Returns
         -------
-        edges : ndarray of shape (n_edges, 2)
-            Pairs of variable indices, the lower index first.
-        n_candidates : int
-            Number of candidate pairs.
+        PenalisedProblem or ndarray of bool of shape (n_edges,)
+            Problem that the learner of the search must solve, or the mask of the edges with
+            nonzero parameters.
         """
-        pairs = model.candidates(rows)
-        edges = self._nonzero_edges(rows, pairs, model, estimation) if len(pairs) else pairs
-        return edges, len(pairs)
-
-    def _nonzero_edges(self, rows, edges, model, estimation):
-        """Return the edges with nonzero parameters in the penalised estimate."""
         path = model.penalised_path(rows, edges, self.penalty, estimation)
         alpha = self.alpha
         if isinstance(alpha, str):
             alpha = path.scale * choose_alpha(path, alpha, estimation)
-        estimation.alpha, kept = alpha, np.zeros(len(edges), dtype=bool)
-        if alpha < path.scale * path.largest_alpha():
-            kept = path.select(alpha, estimation)
-        estimation.path.remove(edges[~kept])
-        return edges[kept]
+        estimation.alpha = alpha
+        if alpha >= path.scale * path.largest_alpha():
+            return np.zeros(len(edges), dtype=bool)
+        return path.select(alpha)
 
 
 class Nodewise(Penalized):
@@ -422,6 +417,6 @@ class MixedPath:
         """Return the sum over the rows of the pseudo-log-likelihood, in nats."""
         return self.problem.score(B)
 
-    def select(self, alpha, estimation):
+    def select(self, alpha):
         """Return a mask of the nonzero edges."""
         return self.problem.nonzero_edges(self.problem.solve(alpha, self.problem.start()))

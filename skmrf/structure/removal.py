@@ -3,10 +3,9 @@
 import numpy as np
 
 from .._utils.parameters import check_flag, check_number
-from .assessment import add_score_tests, assess
-from .pairwise import fit_conditionals, transfer_parameters
+from .path import EdgeRemoval
 from .screening import union
-from .search import Search, Selection, count_changes
+from .search import Search
 from .significance import adjust_p_values
 
 PAPER_THRESHOLD = 0.004  # log(0.501 / 0.499)
@@ -183,98 +182,15 @@ class RemovalWhileLearning(Search):
         check_number("threshold", self.threshold, low=0)
         check_number("warmup", self.warmup, low=0, integer=True)
 
-    def select(self, rows, model, estimation):
-        """Learn the parameters while weak edges are removed, and return the remaining edges.
+    def restriction(self, estimation):
+        """Return the rule that removes edges between updates, as :class:`EdgeRemoval`.
 
         Parameters
         ----------
-        rows : Rows
-            Training rows; every variable has at least two states.
-        model : PairwiseModel
-            Parameterisation of the edges, and limits on candidates and memory.
         estimation : Estimation
-            Learner, settings and state of the training loop.
-
-        Returns
-        -------
-        Selection
-            Remaining edges with their parameters and tests.
+            Its path records the removals.
         """
-        start = model.independent(rows, model.candidates(rows))
-        energy = estimation.learn(start, rows, restriction=self._restriction(estimation))
-        return _select_remaining(rows, energy, model, estimation)
-
-    def select_more(self, rows, model, estimation):
-        """Continue learning and edge removal for one more epoch, and return the remaining edges.
-
-        The first epoch starts with all candidate pairs.
-
-        Parameters
-        ----------
-        rows : Rows
-            Training rows; every variable has at least two states.
-        model : PairwiseModel
-            Parameterisation of the edges, and limits on candidates and memory.
-        estimation : Estimation
-            Learner, settings and state of the training loop.
-
-        Returns
-        -------
-        Selection
-            Remaining edges with their parameters and tests.
-        """
-        resumed = estimation.state is not None
-        edges = np.zeros((0, 2), int) if resumed else model.candidates(rows)
-        energy = model.independent(rows, edges)
-        if resumed or len(edges):
-            energy = estimation.learn_epoch(energy, rows, self._restriction(estimation))
-        return _select_remaining(rows, energy, model, estimation)
-
-    def _restriction(self, estimation):
         return EdgeRemoval(self.threshold, self.warmup, estimation.path)
-
-
-class EdgeRemoval:
-    r"""Removal of edges with :math:`\lVert \theta_{ij} \rVert` below a threshold.
-
-    Parameters
-    ----------
-    threshold : float
-        Smallest norm of the parameters of an edge that is kept.
-    warmup : int
-        Number of updates before the first removal.
-    path : Path
-        Records the removals.
-    """
-
-    def __init__(self, threshold, warmup, path):
-        self.threshold = threshold
-        self.warmup = warmup
-        self.path = path
-        self.n_updates = 0
-
-    def update(self, energy, positive, negative, info):
-        """Return the energy without the edges whose parameters have a norm below the threshold."""
-        self.n_updates += 1
-        if self.n_updates <= self.warmup:
-            return energy
-        weak = energy.alive & (energy.strengths() < self.threshold)
-        if not weak.any():
-            return energy if energy.alive.all() else energy.restricted(energy.alive)
-        self.path.remove(energy.form.edges[weak], self.n_updates)
-        return energy.restricted(energy.alive & ~weak)
-
-
-def _select_remaining(rows, energy, model, estimation):
-    """Return the remaining edges as a :class:`Selection`, with their parameters and tests."""
-    edges = energy.form.edges
-    remaining = edges[energy.alive]
-    final = transfer_parameters(energy, model.independent(rows, remaining))
-    imputed = rows.impute(final, estimation.rng)
-    fits = fit_conditionals(imputed, final, model, estimation.n_jobs)
-    tests = assess(final, rows, imputed, fits, estimation.rng, estimation.n_jobs)
-    tests = add_score_tests(tests, fits, imputed, estimation.n_jobs)
-    return Selection(final, tests, len(edges), [count_changes(edges, remaining)], True)
 
 
 class Thresholding(Search):

@@ -14,13 +14,13 @@ from .._utils.warn import warn_caller
 from ..learners import PCD, Learner
 from ..training import data_moments, loop, penalties
 from ..training.reports import SilentReports
-from .assessment import Assessment
+from .fitted_graph import Selection
 from .path import Path, Recorder
 from .regression import RIDGE
 from .rows import Rows
 from .screening import difference
 from .significance import CONTROLS
-from .training_settings import Schedule, adapt_learner
+from .training_settings import PenalisedProblem, Schedule, adapt_learner
 
 PCD_SWEEPS = 2  # sweeps per update; few suffice, as learning starts near the optimum
 MAX_ROUNDS = 20
@@ -86,43 +86,23 @@ class LearnedGraphModel(GraphModel):
     """
 
     @abstractmethod
+    def initial(self, rows, edges, previous=None):
+        """Return a model whose edges have the parameters of a previous model, or zero."""
+
+    @abstractmethod
     def refit(self, rows, energy, estimation):
         """Return imputed rows and regressions, given learned parameters."""
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """Graph that a search strategy selected, its parameters, and tests of its pairs.
-
-    Attributes
-    ----------
-    energy : LogLinearEnergy or MixedFits
-        Model whose edges are the selected edges.
-    assessment : Assessment
-        Tests of all pairs.
-    n_candidates : int
-        Number of candidate pairs of the first round.
-    rounds : list of dict
-        For each round, the number of edges at its start ("n_edges"), and the number of edges
-        that were removed ("left") and added ("entered").
-    converged : bool
-        Whether the last round changed nothing.
-    """
-
-    energy: Any
-    assessment: Assessment
-    n_candidates: int
-    rounds: list
-    converged: bool
 
 
 class Search(BaseEstimator):
     """Base class of search strategies: a strategy selects which pairs of variables are edges.
 
     A strategy stores parameters only. It can be cloned, and a grid search can set its parameters
-    as ``search__...``. By default :meth:`select` learns and selects in rounds, whose edges are
-    given by :meth:`first_edges`, :meth:`keep` and :meth:`revise`. A strategy that does not work in
-    rounds overrides :meth:`select`.
+    as ``search__...``. By default :meth:`select` learns and selects in rounds. The first round has
+    the candidate pairs, or the edges with nonzero parameters in a penalised estimate, see
+    :meth:`penalise`. The edges of later rounds are given by :meth:`keep` and :meth:`revise`. A
+    strategy with a :meth:`restriction` removes edges while their parameters are learned, instead of
+    in rounds.
 
     Attributes
     ----------
@@ -166,39 +146,27 @@ class Search(BaseEstimator):
         Selection
             Selected edges with their parameters and tests.
         """
-        edges, n_candidates = self.first_edges(rows, model, estimation)
-        return select_in_rounds(rows, edges, model, self, estimation, n_candidates=n_candidates)
-
-    def first_edges(self, rows, model, estimation):
-        """Return the edges of the first round of the search, and the number of candidate pairs.
-
-        Parameters
-        ----------
-        rows : Rows or MixedRows
-            Training rows; every variable has at least two states.
-        model : GraphModel
-            Parameterisation of the edges, and limits on candidates and memory.
-        estimation : Estimation
-            Learner, settings and state of the training loop.
-
-        Returns
-        -------
-        edges : ndarray of shape (n_edges, 2)
-            Pairs of variable indices, the lower index first.
-        n_candidates : int
-            Number of candidate pairs.
-        """
+        restriction = self.restriction(estimation)
         edges = model.candidates(rows)
-        return edges, len(edges)
+        if restriction is not None:
+            energy = model.initial(rows, edges)
+            energy = estimation.learn(energy, rows, restriction=restriction)
+            return _select_remaining(rows, energy, model, estimation)
+        n_candidates = len(edges)
+        if n_candidates:
+            edges = _nonzero_edges(rows, edges, model, self, estimation)
+        return select_in_rounds(rows, edges, model, self, estimation, n_candidates=n_candidates)
 
     def select_more(self, rows, model, estimation):
         """Continue the search by one epoch of learning, and return the selected graph.
 
+        The first epoch starts with all candidate pairs.
+
         Parameters
         ----------
-        rows : Rows or MixedRows
+        rows : Rows
             Training rows; every variable has at least two states.
-        model : GraphModel
+        model : LearnedGraphModel
             Parameterisation of the edges, and limits on candidates and memory.
         estimation : Estimation
             Learner, settings and state of the training loop.
@@ -213,9 +181,53 @@ class Search(BaseEstimator):
         NotImplementedError
             If the strategy cannot continue a selection, see ``takes_partial_fit``.
         """
-        raise NotImplementedError(
-            f"The search strategy {type(self).__name__} does not support partial_fit. Use fit."
-        )
+        restriction = self.restriction(estimation)
+        if restriction is None:
+            raise NotImplementedError(
+                f"The search strategy {type(self).__name__} does not support partial_fit. Use fit."
+            )
+        is_resumed = estimation.state is not None
+        edges = np.zeros((0, 2), int) if is_resumed else model.candidates(rows)
+        energy = model.initial(rows, edges)
+        if is_resumed or len(edges):
+            energy = estimation.learn_epoch(energy, rows, restriction)
+        return _select_remaining(rows, energy, model, estimation)
+
+    def restriction(self, estimation):
+        """Return the rule that removes edges between updates; None for a search in rounds.
+
+        Parameters
+        ----------
+        estimation : Estimation
+            Its path records the removals.
+
+        Returns
+        -------
+        EdgeRemoval or None
+            Rule of removal.
+        """
+
+    def penalise(self, rows, edges, model, estimation):
+        """Return a penalised estimation of the candidate pairs; None for a search without penalty.
+
+        Parameters
+        ----------
+        rows : Rows or MixedRows
+            Training rows; every variable has at least two states.
+        edges : ndarray of shape (n_edges, 2)
+            Candidate pairs, at least one.
+        model : GraphModel
+            Parameterisation of the edges, and limits on candidates and memory.
+        estimation : Estimation
+            Random generator and number of threads. Its ``alpha`` is set to the strength of the
+            penalty.
+
+        Returns
+        -------
+        PenalisedProblem, ndarray of bool of shape (n_edges,) or None
+            Problem that the learner of the search must solve, or the mask of the edges with
+            nonzero parameters.
+        """
 
     def keep(self, energy, assessment):
         """Return a mask of the edges to keep after a round of learning.
@@ -352,8 +364,8 @@ class Estimation:
     def learn_epoch(self, energy, rows: Rows, restriction):
         """Learn the parameters for one more epoch, and remove edges between updates.
 
-        ``energy`` (the initial values) and ``restriction`` are used in the first epoch only. Later
-        epochs resume from the stored state. The rows may differ between epochs.
+        Only the first epoch uses ``energy``, the initial values, and ``restriction``. Later epochs
+        resume from the stored state, also with other rows.
         """
         first = self.state is None
         self.restriction = restriction if first else self.restriction
@@ -388,6 +400,47 @@ class Estimation:
         return state.result().restricted(state.energy.alive)
 
 
+def select_on_sample(rows, model, search, learner, schedule, seed):
+    """Draw rows with replacement, and return the edges that a search selects on them.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C interrupted the search.
+    """
+    rng = np.random.default_rng(seed)
+    n_drawn = max(1, round(rows.count))
+    drawn = rng.multinomial(n_drawn, rows.weights / rows.count)
+    sample = rows.reweight(drawn / rows.weights * (rows.count / n_drawn))
+    estimation = Estimation(learner, schedule, rng, Path(), n_jobs=1)
+    selection = search.select(sample, model, estimation)
+    if estimation.stopped:
+        raise KeyboardInterrupt
+    return selection.energy.form.edges
+
+
+def _nonzero_edges(rows, edges, model, search, estimation):
+    """Return the candidate pairs with nonzero parameters in the penalised estimate of a search."""
+    kept = search.penalise(rows, edges, model, estimation)
+    if kept is None:
+        return edges
+    if isinstance(kept, PenalisedProblem):
+        kept = estimation.learn(kept.energy, kept.rows, penalty=kept.penalty).strengths() > 0
+    estimation.path.remove(edges[~kept])
+    return edges[kept]
+
+
+def _select_remaining(rows, energy, model, estimation):
+    """Return the remaining edges as a :class:`Selection`, with their parameters and tests."""
+    edges = energy.form.edges
+    remaining = edges[energy.alive]
+    final = model.initial(rows, remaining, energy)
+    imputed, fits = model.refit(rows, final, estimation)
+    tests = model.assess(final, rows, imputed, fits, estimation)
+    tests = model.add_score_tests(tests, fits, imputed, estimation.n_jobs)
+    return Selection(final, tests, len(edges), [count_changes(edges, remaining)], True)
+
+
 def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
     """Repeat rounds of learning and edge selection until a round does not change the edges.
 
@@ -402,8 +455,7 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
             if rows.has_missing:
                 imputed, fits = model.refit(rows, energy, estimation)
         tests = model.assess(energy, rows, imputed, fits, estimation)
-        kept = search.keep(energy, tests)
-        after = edges[kept]
+        after = edges[kept := search.keep(energy, tests)]
         last = estimation.stopped or len(rounds) + 1 == MAX_ROUNDS
         if kept.all() or last:
             tests = model.add_score_tests(tests, fits, imputed, estimation.n_jobs)

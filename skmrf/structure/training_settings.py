@@ -1,4 +1,4 @@
-"""Learners and settings of the training loop for models with a given graph."""
+"""Learners, settings and penalised problems of the training loop for models of a given graph."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ from ..learners import Learner
 from ..learners.registry import unmet_requirements
 from ..training import optimizers, schedules
 from ..training.settings import MIN_UPDATES, Settings
+from .rows import Rows
 
 DRAWS_PER_ROW = 10  # chain states in the averaged iterates, so that their noise adds 5%
 LAST_STAGE = 3.375  # length of the last stage of the learning rate, in windows
@@ -141,3 +142,22 @@ def _warm_start_rate(rows):
     """Return a learning-rate schedule for a warm start; more rows give a longer schedule."""
     window = int(np.clip(DRAWS_PER_ROW * rows.count / N_CHAINS / LAST_STAGE, 100, MAX_WINDOW))
     return training.AdaptiveRate(FIRST_RATE, window, n_halvings=N_HALVINGS)
+
+
+@dataclass(frozen=True, eq=False)
+class PenalisedProblem:
+    """Penalised estimation of the candidate pairs by the learner of the search.
+
+    Attributes
+    ----------
+    energy : LogLinearEnergy
+        Initial values.
+    rows : Rows
+        Rows without missing entries.
+    penalty : object
+        Penalty of the parameters.
+    """
+
+    energy: Any
+    rows: Rows
+    penalty: Any

@@ -26,17 +26,17 @@ from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import States
 from skmrf.datasets import make_ising
+from skmrf.estimators import structure_learner
 from skmrf.learners import PCD
 from skmrf.structure import (
     RemovalWhileLearning,
     Thresholding,
     assessment,
-    bootstrap,
     removal,
 )
-from skmrf.structure.path import Path
+from skmrf.structure.bootstrap import Bootstraps
 from skmrf.structure.rows import Rows
-from skmrf.structure.search import Estimation
+from skmrf.structure.search import select_on_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -284,7 +284,7 @@ def test_bootstrap_draws_rows_by_weight():
     for k in range(20):
         seed = np.random.SeedSequence(k)
         with pytest.raises(StopIteration):
-            bootstrap._select_on_sample(rows, None, search, None, None, seed)
+            select_on_sample(rows, None, search, None, None, seed)
     assert all(r.count == pytest.approx(1000) for r in records)
     shares = np.mean([np.bincount(r.X[:, 0], r.weights) / 1000 for r in records], axis=0)
     np.testing.assert_allclose(shares, [0.1, 0.2, 0.3, 0.4], atol=5 * 0.5 / np.sqrt(20 * 400))
@@ -303,7 +303,7 @@ def test_bootstrap_counts_have_the_variance_of_rows():
     for k in range(200):
         seed = np.random.SeedSequence(k)
         with pytest.raises(StopIteration):
-            bootstrap._select_on_sample(rows, None, search, None, None, seed)
+            select_on_sample(rows, None, search, None, None, seed)
     # a standard deviation of 22.4, within 5 standard errors of 200 draws
     assert np.std(records) == pytest.approx(np.sqrt(500), abs=5 * np.sqrt(500) / np.sqrt(400))
 
@@ -341,18 +341,25 @@ def test_categories_that_never_occur_do_not_change_edges():
 
 
 def test_bootstrap_frequencies(monkeypatch):
-    edges = iter([[[0, 1]], [], [[0, 1], [1, 2]]])
+    found = iter([[[0, 1]], [], [[0, 1], [1, 2]]])
     monkeypatch.setattr(
-        bootstrap, "_select_on_sample", lambda *_: np.array(next(edges), dtype=int).reshape(-1, 2)
+        structure_learner,
+        "select_on_sample",
+        lambda *_: np.array(next(found), dtype=int).reshape(-1, 2),
     )
-    rows = Rows(np.zeros((2, 3), dtype=STATE), np.ones(2), np.array([2, 2, 2]))
-    estimation = Estimation(None, None, np.random.default_rng(0), Path())
-    bootstraps = bootstrap.Bootstraps.start(3, estimation.rng)
+    fitted = learner("exact", n_bootstraps=3).fit(chain_rows(0)[:, :3])
+    expected = np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]]) / 3
+    np.testing.assert_allclose(fitted.edge_frequency_, expected)
+
+
+def test_bootstrap_seeds_continue():
+    bootstraps = Bootstraps.start(3, np.random.default_rng(0))
     assert bootstraps.frequencies() is None
-    bootstrap.run_bootstraps(bootstraps, 3, rows, None, None, estimation)
-    np.testing.assert_allclose(
-        bootstraps.frequencies(), np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]]) / 3
-    )
+    seeds = [seed.generate_state(4).tolist() for _, seed in bootstraps.tasks(3, "rows")]
+    bootstraps.add(np.array([[0, 1]]))
+    later = [seed.generate_state(4).tolist() for _, seed in bootstraps.tasks(3, "rows")]
+    assert later == seeds[1:]
+    assert len(set(map(tuple, seeds))) == 3
 
 
 def test_edge_probabilities_account_for_degrees_of_freedom(seed):

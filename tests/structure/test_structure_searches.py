@@ -35,8 +35,7 @@ from skmrf.structure import (
 )
 from skmrf.structure.nodewise import fit_nodes
 from skmrf.structure.pairwise import PairwiseModel, PairwisePath
-from skmrf.structure.path import MAX_RECORDS, Path
-from skmrf.structure.removal import EdgeRemoval
+from skmrf.structure.path import MAX_RECORDS, EdgeRemoval, Path
 from skmrf.structure.rows import Rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -23,10 +23,11 @@ from skmrf import (
     NNMRFClassifier,
     NNMRFDensity,
 )
+from skmrf.estimators import structure_learner
 from skmrf.learners import PCD, PSMC
 from skmrf.likelihood import ais
 from skmrf.samplers import Product
-from skmrf.structure import Nodewise, Penalized, bootstrap
+from skmrf.structure import Nodewise, Penalized
 from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -229,7 +230,7 @@ def test_structure_learner_resumes_after_the_search(model, rows, tmp_path, monke
     path, model = tmp_path / "fit", clone(model)
     _, whole = fit_and_count(model, rows)
     with monkeypatch.context() as patch:
-        patch.setattr(bootstrap, "_select_on_sample", Killer(0, Killed).fail)
+        patch.setattr(structure_learner, "select_on_sample", Killer(0, Killed).fail)
         with pytest.raises(Killed):
             model.set_callbacks(Checkpoint(path, 0)).fit(*rows)
     # The search must not run again.
