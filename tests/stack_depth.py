@@ -68,6 +68,7 @@ def fits():
     numbers = rng.normal(size=(20, 2)) + bits[:, :1]
     many = np.repeat(bits, 10, axis=0) ^ (rng.random((200, 3)) < 0.1)
     mixed = np.column_stack([many[:, 0], many[:, :2] + rng.normal(size=(200, 2))])
+    incomplete = np.where(rng.random(many.shape) < 0.1, np.nan, many)
     return {
         "DiscreteMRF": lambda: DiscreteMRF(learner="pcd", **SMALL).fit(bits),
         "DiscreteMRF of a structure learner": lambda: DiscreteMRF(
@@ -75,8 +76,12 @@ def fits():
         ).fit(many),
         "DiscreteMRF exact": lambda: DiscreteMRF(learner="exact", alpha=0.1).fit(bits),
         "BoltzmannMachine": lambda: BoltzmannMachine(states=(0, 1), **SMALL).fit(bits),
+        "BoltzmannMachine with hidden units": lambda: BoltzmannMachine(
+            "parallel-tempering", n_components=2, states=(0, 1), **SMALL
+        ).fit(bits),
         "RBM": lambda: RBM(2, **SMALL).fit(bits),
         "RBM, ptt": lambda: RBM(2, "ptt", alpha=0.1, **SMALL).fit(bits),
+        "RBM, psmc": lambda: RBM(2, "psmc", alpha=0.1, **SMALL).fit(bits),
         "CRBMStructuredPredictor": lambda: CRBMStructuredPredictor(2, **SMALL).fit(numbers, bits),
         "NNMRFDensity": lambda: NNMRFDensity(NETWORKS, random_state=0).fit(numbers),
         "NNMRFDensity, Gaussian": lambda: NNMRFDensity().fit(numbers),
@@ -93,6 +98,12 @@ def fits():
         ),
         "MRFImputer": lambda: MRFImputer(DiscreteMRF(learner="exact", alpha=0.1)).fit(bits),
         "MRFStructureLearner": lambda: MRFStructureLearner(**SMALL).fit(many),
+        "MRFStructureLearner, missing entries": lambda: MRFStructureLearner(
+            search="removal", **SMALL
+        ).fit(incomplete),
+        "MRFStructureLearner, nodewise with bootstraps": lambda: MRFStructureLearner(
+            search="nodewise", n_bootstraps=2, random_state=0
+        ).fit(many),
         "MRFStructureLearner, mixed": lambda: MRFStructureLearner(search="nodewise").fit(mixed),
     }
 

@@ -127,6 +127,13 @@ def find_unique_rows(rows):
     return first_index, inverse
 
 
+def unique_rows(batch):
+    """Return the distinct rows of a batch, and row weights that sum to one."""
+    first, which = find_unique_rows(batch.X)
+    counts = np.bincount(which, weights=sample_weights(batch), minlength=len(first))
+    return batch.X[first], counts / counts.sum()
+
+
 def count_unique_rows(rows):
     """Return the number of unique rows of integers; for arrays of JAX, of unique hash values."""
     if is_numpy(rows):

@@ -10,7 +10,7 @@ from .._utils.codes import MISSING, STATE
 from .._utils.label_graphs import LabelGraphs
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliqueMoments, States
-from .._utils.rows import Batch, dense_rows, find_unique_rows
+from .._utils.rows import dense_rows
 from ..energies import DiscreteEnergy
 from ..samplers import Product, spawn_generators, sweep
 
@@ -399,13 +399,6 @@ def has_missing(X):
     if isinstance(X, LabelGraphs):
         return not X.is_labelled
     return bool((np.isnan(X) if X.dtype.kind == "f" else X == MISSING).any())
-
-
-def unique_rows(batch: Batch):
-    """Return the distinct rows of a batch, and row weights that sum to one."""
-    weights = normalized_weights(batch.log_weights, len(batch.X))
-    first, which = find_unique_rows(batch.X)
-    return batch.X[first], np.bincount(which, weights=weights, minlength=len(first))
 
 
 class GibbsImputer:

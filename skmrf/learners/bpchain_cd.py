@@ -8,11 +8,12 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import effective_sample_size, log_mean_exp
 from .._utils.parameters import check_number
 from .._utils.phases import States
+from .._utils.rows import unique_rows
 from ..energies.table_backed import TableEnergy
 from ..samplers.chained_bp import Chain, ChainSettings
 from ..samplers.enumerated_states import EnumeratedStates
 from ..variational import belief_propagation
-from .base import DataPhase, Learner, unique_rows
+from .base import DataPhase, Learner
 
 MIN_PROBABILITY = 1e-3  # lower bound of conditionals, so that importance weights stay bounded
 MAX_ENUMERATED_ROWS = 2000

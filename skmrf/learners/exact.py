@@ -9,9 +9,10 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy
 from .._utils.phases import CliqueMoments, States, Theta
+from .._utils.rows import unique_rows
 from ..energies import LayeredEnergy
 from ..exact import elimination, expectations
-from .base import Learner, has_missing, unique_rows
+from .base import Learner, has_missing
 
 
 @dataclass

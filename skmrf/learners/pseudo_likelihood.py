@@ -16,9 +16,10 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.parallel import run_blocks
 from .._utils.phases import CliqueMoments
+from .._utils.rows import unique_rows
 from ..energies.conditionals import BinaryConditionals
 from ..energies.table_backed import TableBackedEnergy
-from .base import GibbsImputer, Learner, unique_rows
+from .base import GibbsImputer, Learner
 
 CHUNK_SIZE = 2**22
 MIN_TILE_STATES = 160  # whose couplings to all states of a few hundred rows fit into the cache
