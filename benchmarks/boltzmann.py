@@ -35,7 +35,6 @@ from skmrf.learners import (
 )
 from skmrf.samplers.smc import equal_log_weights
 from skmrf.training import loop, schedules
-from skmrf.training import state as loop_state
 from skmrf.training.settings import Settings
 
 # Algorithm 4 of Xiong, Szedmak and Piater (2014) mixes new particles with persistent particles and
@@ -186,7 +185,7 @@ def fit(scheme, name, trial, n_updates=None):
         TwoCopies(), rate, batch_size=N_ROWS, max_iter=n_updates or length, average=False
     )
     learner, data = MonitoredLearner(LEARNERS[name](), space), Batch(X, rows=np.arange(N_ROWS))
-    state = loop_state.start(energy, learner, data, settings, rng)
+    state = loop.start(energy, learner, data, settings, rng)
     state = loop.run(learner, data, settings, state)
     found = state.history.columns
     curve = [*found["log_likelihood"], space.log_likelihood(state.energy)]

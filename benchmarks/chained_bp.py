@@ -35,7 +35,6 @@ from skmrf.energies.layout import Layout
 from skmrf.exact import elimination
 from skmrf.learners import BP, BPCD, CD, BPChainCD, Exact
 from skmrf.training import data_moments, initial_values, loop
-from skmrf.training import state as loop_state
 from skmrf.training.reports import SilentReports
 from skmrf.training.schedules import ConstantRate
 from skmrf.training.settings import Settings
@@ -134,7 +133,7 @@ def fit(setting, task, layout, X, learner, seconds, seed):
         settings.resolution = data_moments.estimate_resolution(
             data_moments.complete_moments(energy, data), data
         )
-    state = loop_state.start(energy, learner, data, settings, rng)
+    state = loop.start(energy, learner, data, settings, rng)
     state = loop.run(learner, data, settings, state, Budget(seconds))
     return state.result(setting != "paper"), state
 

@@ -23,7 +23,6 @@ from skmrf.learners import PCD
 from skmrf.samplers import Product
 from skmrf.samplers import gibbs as sampler
 from skmrf.training import loop
-from skmrf.training import state as loop_state
 from skmrf.training.settings import Settings
 
 BATCH = 256
@@ -65,7 +64,7 @@ def skmrf_steps(graph, X):
     data = Batch(X)
     learner = PCD(n_chains=N_CHAINS, n_sweeps=1)
     settings = Settings(batch_size=BATCH, max_iter=1)
-    state = loop_state.start(graph, learner, data, settings, np.random.default_rng(0))
+    state = loop.start(graph, learner, data, settings, np.random.default_rng(0))
 
     def run():
         nonlocal state

@@ -42,7 +42,6 @@ from skmrf.learners import (
 from skmrf.likelihood import ais
 from skmrf.samplers.smc import equal_log_weights, resample
 from skmrf.training import loop
-from skmrf.training import state as loop_state
 from skmrf.training.schedules import ConstantRate
 from skmrf.training.settings import Settings
 
@@ -168,7 +167,7 @@ class SkmrfRun:
         self.rows, self.piece, self.seconds = np.empty(0, dtype=int), 1, 0.0
         start = time.process_time()
         data = Batch(X, rows=np.arange(len(X)))
-        self.state = loop_state.start(energy, learner, data, settings, np.random.default_rng(seed))
+        self.state = loop.start(energy, learner, data, settings, np.random.default_rng(seed))
         self.seconds += time.process_time() - start
 
     @property

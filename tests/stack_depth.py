@@ -96,7 +96,7 @@ def fits():
         "CRF of a grid": lambda: CRF("grid", "bp", max_iter=2).fit(
             [numbers.reshape(5, 4, 2)] * 3, [bits[:, 0].reshape(5, 4)] * 3
         ),
-        "MRFImputer": lambda: MRFImputer(DiscreteMRF(learner="exact", alpha=0.1)).fit(bits),
+        "MRFImputer": lambda: MRFImputer().fit(incomplete),
         "MRFStructureLearner": lambda: MRFStructureLearner(**SMALL).fit(many),
         "MRFStructureLearner, missing entries": lambda: MRFStructureLearner(
             search="removal", **SMALL

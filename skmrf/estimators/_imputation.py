@@ -1,18 +1,13 @@
 """Models of categorical columns for imputation, and their choice by imputed held-out entries."""
 
-import warnings
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.special import ndtr, ndtri, softmax
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from .._data.categories import CategoryEncoder
 from .._utils.codes import MISSING
-from .._utils.parameters import check_generator
-from .._utils.warn import warn_caller
 from ..inference import row_queries
 from ..structure.chow_liu import fit_tree
 from .discrete_mrf import DiscreteMRF
@@ -27,8 +22,7 @@ PRIOR_ROWS = 1.0  # with independent columns, in the correlations of LatentGauss
 N_ITER, N_SWEEPS = 30, 5
 MAX_LATENT_COLUMNS = 60
 BLOCK_ENTRIES = 2**22  # of the matrices of a block of rows
-MIN_VARIANCE = 1e-4  # of a truncated normal distribution
-JITTER = 1e-9
+MIN_VARIANCE, JITTER = 1e-4, 1e-9  # of a truncated normal, of an inverse
 
 
 @dataclass(frozen=True)
@@ -371,15 +365,14 @@ def _with_correlation(model, moments):
 # Choice ------------------------------------------------------------------------------------
 
 
-def choose_model(encoder, codes, types, random_state):
-    """Choose a model of categorical columns by imputed held-out entries.
+class ModelChoice:
+    """Choice of a model of categorical columns by imputed held-out entries.
 
     A fifth of the observed entries of at most 2,000 rows is held out. The log-likelihood of these
     entries decides between a mixture of prototypes and a latent Gaussian model. The latter is
     possible if each column has ordered categories, numbers, or two categories. A pairwise model is
-    chosen if it imputes more held-out entries correctly than prototypes, whose smoothing is fitted
-    to these entries, or than a latent Gaussian model by more than a standard error. It is not tried
-    if the other model imputes 5 percentage points more of them correctly than a Chow-Liu tree.
+    better if it imputes more held-out entries correctly than prototypes, whose smoothing is fitted
+    to these entries, or than a latent Gaussian model by more than a standard error.
 
     Parameters
     ----------
@@ -389,44 +382,65 @@ def choose_model(encoder, codes, types, random_state):
         State codes of the training rows.
     types : list of str
         Types of the columns.
-    random_state : int, RandomState, Generator or None
-        Random numbers of the pairwise model.
 
-    Returns
-    -------
-    CodeModel or DiscreteMRF
-        Fitted prototypes or latent Gaussian model, or an unfitted pairwise model.
+    Attributes
+    ----------
+    pairwise : DiscreteMRF
+        Unfitted model.
+    held_out : HeldOut
+        Rows with held-out entries.
+    is_possible : bool
+        Whether there are enough rows and columns for a comparison.
     """
-    n_states = np.array([len(known) for known in encoder.categories])
-    is_small = np.log(n_states).sum() <= np.log(MAX_EXACT_STATES)
-    pairwise = DiscreteMRF(learner="auto" if is_small else "pseudo-likelihood")
-    rng = np.random.default_rng(0)
-    n_rows = int(min(MAX_ROWS, np.sqrt(MAX_COMPARISONS / codes.shape[1])))
-    rows = codes[rng.permutation(len(codes))[:n_rows]]
-    held_out = HeldOut.draw(rows, rng)
-    if len(codes) < MIN_ROWS or codes.shape[1] < 2 or not held_out.mask.any():
-        return pairwise
-    learn = _choose_quick_model(encoder, held_out, _is_ordered(encoder, types))
-    model = learn(held_out.rows)
-    try:
-        is_better = _is_pairwise_better(pairwise, model, held_out, n_states, random_state)
-    except KeyboardInterrupt:
-        is_better = False
-        message = f"Interrupted while models were compared; the model is {type(model).__name__}."
-        warn_caller(message, ConvergenceWarning)
-    return pairwise if is_better else learn(rows)
 
+    def __init__(self, encoder, codes, types):
+        self.encoder, self.types = encoder, types
+        self.n_states = np.array([len(known) for known in encoder.categories])
+        is_small = np.log(self.n_states).sum() <= np.log(MAX_EXACT_STATES)
+        self.pairwise = DiscreteMRF(learner="auto" if is_small else "pseudo-likelihood")
+        rng = np.random.default_rng(0)
+        n_rows = int(min(MAX_ROWS, np.sqrt(MAX_COMPARISONS / codes.shape[1])))
+        self.held_out = HeldOut.draw(codes[rng.permutation(len(codes))[:n_rows]], rng)
+        is_large = len(codes) >= MIN_ROWS and codes.shape[1] > 1
+        self.is_possible = is_large and self.held_out.mask.any()
 
-def _is_pairwise_better(pairwise, model, held_out, n_states, random_state):
-    """Return whether a pairwise model imputes more held-out entries correctly than a model."""
-    is_right = held_out.is_right(model._impute(held_out.rows, "marginal"))
-    by_tree = held_out.is_right(_impute_by_tree(held_out.rows, n_states))
-    if is_right.mean() >= by_tree.mean() + CLEAR_GAIN:
-        return False
-    fitted = _fit_pairwise(pairwise, held_out.rows, n_states, random_state)
-    gains = held_out.is_right(fitted._impute(held_out.rows, "mode")) - is_right
-    min_errors = float(isinstance(model, LatentGaussianModel))
-    return gains.mean() > min_errors * gains.std() / np.sqrt(len(gains))
+    @cached_property
+    def _learn(self):
+        is_ordered = _is_ordered(self.encoder, self.types)
+        return _choose_quick_model(self.encoder, self.held_out, is_ordered)
+
+    @cached_property
+    def _model(self):
+        return self._learn(self.held_out.rows)
+
+    @cached_property
+    def _is_right(self):
+        return self.held_out.is_right(self._model._impute(self.held_out.rows, "marginal"))
+
+    def quick_model(self):
+        """Return the prototypes or the latent Gaussian model of all rows."""
+        return self._learn(self.held_out.truth)
+
+    def is_open(self):
+        """Return False if the quick model is 5 percentage points better than a Chow-Liu tree.
+
+        A pairwise model is then not fitted.
+        """
+        by_tree = _impute_by_tree(self.held_out.rows, self.n_states)
+        return self._is_right.mean() < self.held_out.is_right(by_tree).mean() + CLEAR_GAIN
+
+    def is_better(self, fitted):
+        """Return whether a fitted pairwise model imputes more held-out entries correctly.
+
+        Parameters
+        ----------
+        fitted : DiscreteMRF
+            Model that was fitted to the rows without the held-out entries.
+        """
+        imputed = fitted._impute(self.held_out.rows, "mode")
+        gains = self.held_out.is_right(imputed) - self._is_right
+        min_errors = float(isinstance(self._model, LatentGaussianModel))
+        return gains.mean() > min_errors * gains.std() / np.sqrt(len(gains))
 
 
 @dataclass(frozen=True)
@@ -484,16 +498,3 @@ def _impute_by_tree(rows, n_states):
     """Return rows imputed by a Chow-Liu tree."""
     tables = row_queries.row_marginals(fit_tree(rows, n_states).graph, rows)
     return np.stack([p.argmax(axis=1) for p in tables], axis=1)
-
-
-def _fit_pairwise(model, rows, n_states, random_state):
-    """Return a copy of a pairwise model, fitted to state codes; raise after Ctrl-C."""
-    seed = int(check_generator(random_state).integers(2**31)) if random_state is not None else None
-    known = [np.arange(q) for q in n_states]
-    fitted = clone(model).set_params(categories=known, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted.fit(np.where(rows == MISSING, np.nan, rows))
-    if fitted._interrupted:
-        raise KeyboardInterrupt
-    return fitted

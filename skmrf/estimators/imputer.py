@@ -1,8 +1,11 @@
 """Imputation of missing values by Markov random fields."""
 
+import warnings
+
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.categories import (
@@ -22,9 +25,11 @@ from .._data.frames import (
     replace_entries,
     select_columns,
 )
+from .._utils.codes import MISSING
 from .._utils.parameters import check_choice, check_flag, check_generator, check_number
+from .._utils.warn import warn_caller
 from ._base import LearnedEstimator, unchanged_on_error
-from ._imputation import CodeModel, choose_model
+from ._imputation import CodeModel, ModelChoice
 from .boltzmann_machine import BoltzmannMachine
 from .discrete_mrf import DiscreteMRF
 from .nnmrf.density import NNMRFDensity
@@ -365,3 +370,50 @@ def _make_encoder(X, columns, names, types):
             seen = set(known[j].tolist())
             known[j] = np.array([c for c in order.tolist() if c in seen], dtype=known[j].dtype)
     return CategoryEncoder(names, known)
+
+
+def choose_model(encoder, codes, types, random_state):
+    """Choose a model of categorical columns, see :class:`~._imputation.ModelChoice`.
+
+    Parameters
+    ----------
+    encoder : CategoryEncoder
+        Encoder of the columns.
+    codes : ndarray of shape (n_rows, n_columns)
+        State codes of the training rows.
+    types : list of str
+        Types of the columns.
+    random_state : int, RandomState, Generator or None
+        Random numbers of the pairwise model.
+
+    Returns
+    -------
+    CodeModel or DiscreteMRF
+        Fitted prototypes or latent Gaussian model, or an unfitted pairwise model.
+    """
+    choice = ModelChoice(encoder, codes, types)
+    if not choice.is_possible:
+        return choice.pairwise
+    is_open = choice.is_open()
+    try:
+        is_better = is_open and choice.is_better(_fit_pairwise(choice, random_state))
+    except KeyboardInterrupt:
+        is_better = False
+        warn_caller(
+            "Interrupted while models were compared; the model is the best one so far.",
+            ConvergenceWarning,
+        )
+    return choice.pairwise if is_better else choice.quick_model()
+
+
+def _fit_pairwise(choice, random_state):
+    """Return the pairwise model, fitted to the rows of a comparison; raise after Ctrl-C."""
+    seed = int(check_generator(random_state).integers(2**31)) if random_state is not None else None
+    known, rows = [np.arange(q) for q in choice.n_states], choice.held_out.rows
+    fitted = clone(choice.pairwise).set_params(categories=known, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted.fit(np.where(rows == MISSING, np.nan, rows))
+    if fitted._interrupted:
+        raise KeyboardInterrupt
+    return fitted

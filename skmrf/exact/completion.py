@@ -6,9 +6,9 @@ different missing entries, or if all missing variables interact.
 
 import numpy as np
 
+from .._kernels._jit import read_only
 from .._kernels.completion import complete_rows
 from .._utils.codes import MISSING
-from ..energies.conditionals import TableConditionals
 
 MAX_MISSING = 24  # of a row
 LIMITS = (
@@ -99,7 +99,8 @@ class Completion:
         if not len(rows):
             return is_done, out, logs
         layout, chosen, totals = self._graph.layout, X[rows], np.empty(len(rows))
-        flat, *arrays = TableConditionals.build(self._graph.flat, layout)
+        index = layout.n_states, *layout.structure, *layout.incidence
+        flat, *arrays = (read_only(a) for a in (self._graph.flat, *index))
         m_max = int((chosen == MISSING).sum(axis=1).max())
         uniforms = np.zeros((0, 0, 0)) if uniforms is None else uniforms
         singles = np.zeros((0, 0, 0)) if singles is None else singles

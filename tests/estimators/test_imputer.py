@@ -28,11 +28,11 @@ from skmrf.estimators import _automatic, _imputation
 from skmrf.estimators._imputation import (
     LatentGaussianModel,
     PrototypeModel,
-    choose_model,
     learn_latent_gaussian,
     learn_prototypes,
     truncated_moments,
 )
+from skmrf.estimators.imputer import choose_model
 
 EXACT = DiscreteMRF(learner="exact", alpha=0.01)
 NETS = NNMRFDensity(
