@@ -107,6 +107,17 @@ def inlined(function):
     return numba.njit(inline="always", fastmath=FASTMATH, error_model="numpy")(function)
 
 
+@inlined
+def copy_into(source, target):
+    """Copy an array of one dimension.
+
+    It compiles several seconds faster than ``target[:] = source``, which can raise an error with
+    both shapes.
+    """
+    for k in range(target.size):
+        target[k] = source[k]
+
+
 def read_only(array):
     """Return a read-only view of an array.
 

@@ -22,7 +22,7 @@ start at cache lines, because loads across two cache lines take as long as all a
 
 import numpy as np
 
-from ._jit import borrowed, inlined, kernel
+from ._jit import borrowed, copy_into, inlined, kernel
 from .exponential import exponential, exponentials, logarithms
 
 SUM, MAX, MIXED = 0, 1, 2  # products
@@ -364,7 +364,7 @@ def propagate(
         factors[:] = kind(1)
         count, n_moved = 0, 1
         while count < max_iter and n_moved > 0:
-            logits[:] = visible[c]
+            copy_into(visible[c], logits)
             for k in range(segments_to_visible.size - 1):
                 start, stop = segments_to_visible[k], segments_to_visible[k + 1]
                 n_blocks = (stop - start + BLOCK - 1) // BLOCK
@@ -372,7 +372,7 @@ def propagate(
                     first = start + BLOCK * (step if count % 2 else n_blocks - 1 - step)
                     block = slice(first, min(first + BLOCK, stop))
                     w_block, sent, total = w[block], messages[block], out_hidden[c][block]
-                    total[:] = hidden[c][block]
+                    copy_into(hidden[c][block], total)
                     if count > 0:
                         add_incoming_messages(
                             w_block,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import borrowed, inlined, kernel
+from ._jit import borrowed, copy_into, inlined, kernel
 from .belief import (
     borrowed_graph,
     borrowed_work,
@@ -312,7 +312,7 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
         if messages.shape[0] == 0:
             reset_messages(g, work, cliques, n_clamped)
         else:
-            work.messages[:] = messages[b]
+            copy_into(messages[b], work.messages)
         sum_messages(g, work, cliques, variables, n_clamped)
         if n_before == 0 and (messages.shape[0] > 0 or how.schedule == RESIDUAL):
             update_all_cavities(g, work, cliques, n_clamped)
@@ -335,10 +335,10 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
         ends[b, 0] = t
         ends[b, 1] = residual
         if messages.shape[0] > 0:
-            messages[b] = work.messages
+            copy_into(work.messages, messages[b])
 
 
-@inlined
+@kernel
 def update_priorities(g, work, a, first, n_clamped, heap, place, priority):
     """Raise the priority of the neighbours of clique a after its messages have changed."""
     sift_down(heap, place, priority, a)
@@ -413,7 +413,7 @@ def bethe_log_partition(graph, tables, starts, scope, messages, scratch, beliefs
     g, work = borrowed_graph(graph), borrowed_work(scratch)
     cliques, variables = borrowed(scope.cliques), borrowed(scope.variables)
     n_clamped, log_potentials = scope.n_clamped, borrowed(tables.log_potentials)
-    work.messages[:] = messages
+    copy_into(messages, work.messages)
     sum_messages(g, work, cliques, variables, n_clamped)
     update_all_cavities(g, work, cliques, n_clamped)
     value = 0.0
