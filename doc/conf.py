@@ -172,7 +172,7 @@ def _let_pictures_scroll(app, doctree, page):
     for node in list(doctree.findall(nodes.image)) + list(doctree.findall(imgsgnode)):
         path = HERE / node["uri"].lstrip("/")
         inches = _measure_width(path)
-        if inches > 5.5:
+        if inches > 5.9:
             start = f'<div class="skmrf-picture" style="--legible: {80 * inches:.0f}px">'
             end = "</div>"
             if isinstance(node.parent, nodes.reference):
