@@ -207,10 +207,17 @@ def _describe_pictures(_app, doctree):
 
 
 def _join_values_and_errors(_app, doctree):
-    """Keep a value, the sign "±" and the error of the value on the same line."""
+    """Mark each value with its error, "1.0 ± 0.1", so that the style sheet keeps it on a line."""
     for text in list(doctree.findall(nodes.Text)):
-        if " ± " in text:
-            text.parent.replace(text, nodes.Text(text.replace(" ± ", "\u00a0±\u00a0")))
+        parts = re.split(r"(-?[\d.,]+ ± [\d.,]+)", text)
+        if len(parts) > 1:
+            joined = [
+                nodes.inline("", part, classes=["skmrf-value"])
+                if " ± " in part
+                else nodes.Text(part)
+                for part in parts
+            ]
+            text.parent.replace(text, joined)
 
 
 def _skip_fields(_app, _what, _name, member, _skip, _options):
