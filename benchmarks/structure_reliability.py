@@ -16,6 +16,7 @@ couplings are dashed, and edges in more bootstraps are darker.
 
 import csv
 import gzip
+import textwrap
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -186,11 +187,12 @@ def judge(data, method, learner, X):
 
 
 def draw_graph(axes, learner, names, title):
-    """Draw one graph."""
-    graph = nx.relabel_nodes(learner.graph_, dict(enumerate(names)))
-    distance = {e: 1.0 / (0.1 + abs(w)) for e, w in nx.get_edge_attributes(graph, "weight").items()}
-    nx.set_edge_attributes(graph, distance, "distance")
-    places = nx.kamada_kawai_layout(graph, weight="distance") if graph.edges else None
+    """Draw one graph: columns on a circle, next to their neighbours, and names outside of it."""
+    graph = learner.graph_
+    order = nx.spectral_ordering(graph, weight=None, seed=0)
+    angles = 2 * np.pi * (np.arange(len(order)) + 0.5) / len(order)
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    places = dict(zip(order, circle, strict=True))
     for sign, style in ((1.0, "solid"), (-1.0, "dashed")):
         some = [(u, v) for u, v, s in graph.edges(data="sign") if s == sign]
         nx.draw_networkx_edges(
@@ -205,10 +207,14 @@ def draw_graph(axes, learner, names, title):
             style=style,
             ax=axes,
         )
-    nx.draw_networkx_nodes(graph, places, node_size=90, node_color="0.85", ax=axes)
-    nx.draw_networkx_labels(graph, places, font_size=7, ax=axes)
-    axes.set_title(title, fontsize=10)
-    axes.margins(0.15)
+    nx.draw_networkx_nodes(graph, places, node_size=60, node_color="0.6", ax=axes)
+    for node, (x, y) in places.items():
+        side = "center" if abs(x) < 0.2 else "left" if x > 0 else "right"
+        edge = "center" if abs(y) < 0.8 else "bottom" if y > 0 else "top"
+        name = textwrap.fill(names[node], 13 if side == "center" else 18)
+        axes.text(1.07 * x, 1.07 * y, name, ha=side, va=edge, fontsize=9)
+    axes.set_title(title, fontsize=11)
+    axes.set(xlim=(-2, 2), ylim=(-1.4, 1.4), aspect="equal")
     axes.axis("off")
 
 
@@ -268,8 +274,8 @@ def draw_graphs(args, drawn):
         from matplotlib.figure import Figure
     except ImportError:
         return
-    figure = Figure(figsize=(6.5 * len(drawn), 6.2), layout="constrained")
-    for axes, what in zip(np.atleast_1d(figure.subplots(1, len(drawn))), drawn, strict=True):
+    figure = Figure(figsize=(5.8, 4.4 * len(drawn)), layout="constrained")
+    for axes, what in zip(np.atleast_1d(figure.subplots(len(drawn))), drawn, strict=True):
         draw_graph(axes, *what)
     figure.savefig(args.results / "structure_real.png", dpi=110)
 

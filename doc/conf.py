@@ -1,11 +1,14 @@
 """Configuration of the documentation: ``sphinx-build -W doc doc/_build``. It needs no network."""
 
+import html
 import re
 import sys
 from pathlib import Path
 
-from docutils.nodes import SkipNode
+from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from PIL import Image
+from sphinx_gallery.directives import imgsgnode
 
 import skmrf
 
@@ -140,13 +143,13 @@ def _write_inline_formula(writer, node):
     The word joiner keeps punctuation on the line of the formula.
     """
     writer.body.append(_to_mathml(node, as_block=False) + WORD_JOINER)
-    raise SkipNode
+    raise nodes.SkipNode
 
 
 def _write_displayed_formula(writer, node):
     """Write a displayed formula as MathML."""
     writer.body.append(f'<div class="math">{_to_mathml(node, as_block=True)}</div>')
-    raise SkipNode
+    raise nodes.SkipNode
 
 
 def _to_mathml(node, as_block):
@@ -157,6 +160,64 @@ def _to_mathml(node, as_block):
     formula = tex2mathml(BRACKET_SIZES.sub("", node.astext()), as_block=as_block)
     formula = BEFORE_FUNCTION.sub(rf"\1{THIN_SPACE}\2", formula)
     return AFTER_FUNCTION.sub(THIN_SPACE, formula)
+
+
+def _let_pictures_scroll(app, doctree, page):
+    """Put each picture that is wider than small screens into a box that scrolls sideways.
+
+    The style sheet gives the picture this width on small screens, so that its text is legible. A
+    click on the picture opens its file.
+    """
+    folder = "../" * page.count("/") + app.builder.imagedir
+    for node in list(doctree.findall(nodes.image)) + list(doctree.findall(imgsgnode)):
+        path = HERE / node["uri"].lstrip("/")
+        inches = _measure_width(path)
+        if inches > 5.9:
+            start = f'<div class="skmrf-picture" style="--legible: {80 * inches:.0f}px">'
+            end = "</div>"
+            if isinstance(node.parent, nodes.reference):
+                node = node.parent
+            else:
+                start, end = f'{start}<a href="{folder}/{path.name}">', f"</a>{end}"
+            position = node.parent.index(node)
+            node.parent.insert(position + 1, nodes.raw("", end, format="html"))
+            node.parent.insert(position, nodes.raw("", start, format="html"))
+
+
+def _measure_width(path):
+    """Return the width of a PNG or SVG file in inches, and 0 for thumbnails."""
+    if path.parent.name == "thumb":
+        return 0
+    if path.suffix == ".svg":
+        return int(re.search(r'width="(\d+)"', path.read_text(encoding="utf-8"))[1]) / 96
+    with Image.open(path) as picture:
+        return picture.width / picture.info.get("dpi", (100, 100))[0]
+
+
+def _describe_pictures(_app, doctree):
+    """Describe the pictures of examples by the title of the section and the text before them."""
+    for node in doctree.findall(imgsgnode):
+        section, text = node.parent, node["alt"]
+        before = section.children[: section.index(node)]
+        if text.startswith("plot "):  # the name of the file
+            texts = [part.astext() for part in before if isinstance(part, nodes.paragraph)]
+            text = " ".join(texts[-1:]).replace("\n", " ").split(". ")[0]
+        title = section.next_node(nodes.title).astext()
+        node["alt"] = html.escape(f"{title}: {text}".removesuffix(": "))
+
+
+def _join_values_and_errors(_app, doctree):
+    """Mark each value with its error, "1.0 ± 0.1", so that the style sheet keeps it on a line."""
+    for text in list(doctree.findall(nodes.Text)):
+        parts = re.split(r"(-?[\d.,]+ ± [\d.,]+)", text)
+        if len(parts) > 1:
+            joined = [
+                nodes.inline("", part, classes=["skmrf-value"])
+                if " ± " in part
+                else nodes.Text(part)
+                for part in parts
+            ]
+            text.parent.replace(text, joined)
 
 
 def _skip_fields(_app, _what, _name, member, _skip, _options):
@@ -172,4 +233,7 @@ def setup(app):
     )
     app.connect("autodoc-process-docstring", _link_to_sklearn, priority=100)
     app.connect("autodoc-skip-member", _skip_fields)
+    app.connect("doctree-read", _describe_pictures)
+    app.connect("doctree-read", _join_values_and_errors)
+    app.connect("doctree-resolved", _let_pictures_scroll)
     app.connect("builder-inited", _write_generated, priority=100)
