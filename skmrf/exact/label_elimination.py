@@ -28,6 +28,13 @@ class _Example(NamedTuple):
 
 def _layouts(graphs, q):
     """Return the layout of each example, its unique pairs of nodes, and its edges."""
+    key = "layouts", q
+    if key not in graphs.cache:
+        graphs.cache[key] = _make_layouts(graphs, q)
+    return graphs.cache[key]
+
+
+def _make_layouts(graphs, q):
     out = []
     for start, end, first, last in zip(
         graphs.node_ptr[:-1], graphs.node_ptr[1:], graphs.edge_ptr[:-1], graphs.edge_ptr[1:],
@@ -47,10 +54,11 @@ def _layouts(graphs, q):
 
 def _examples(graphs, q):
     """Return the factor graph of each example with its elimination order."""
-    layouts = graphs.cached(("layouts", q), lambda: _layouts(graphs, q))
-    return graphs.cached(
-        ("plans", q), lambda: [e._replace(plan=elimination.prepare(e.layout)) for e in layouts]
-    )
+    key = "plans", q
+    if key not in graphs.cache:
+        examples = _layouts(graphs, q)
+        graphs.cache[key] = [e._replace(plan=elimination.prepare(e.layout)) for e in examples]
+    return graphs.cache[key]
 
 
 def is_cheap(graphs, n_states):
@@ -68,13 +76,12 @@ def is_cheap(graphs, n_states):
     bool
         Whether no example visits more than two million table entries.
     """
-
-    def compute():
-        layouts = graphs.cached(("layouts", n_states), lambda: _layouts(graphs, n_states))
-        costs = (forecast(e.layout) for e in layouts)
-        return all(cost.order is not None and cost.entries <= MAX_ENTRIES for cost in costs)
-
-    return graphs.cached(("cheap", n_states), compute)
+    key = "cheap", n_states
+    if key not in graphs.cache:
+        costs = [forecast(e.layout) for e in _layouts(graphs, n_states)]
+        is_small = [cost.order is not None and cost.entries <= MAX_ENTRIES for cost in costs]
+        graphs.cache[key] = all(is_small)
+    return graphs.cache[key]
 
 
 def _flat(example, graphs, potentials):
@@ -220,8 +227,7 @@ def best(graphs, potentials, k):
         If an example with cycles has more than 65536 labellings.
     """
     all_states, all_scores, q = [], [], potentials.nodes.shape[1]
-    layouts = graphs.cached(("layouts", q), lambda: _layouts(graphs, q))
-    for number, example in enumerate(layouts):
+    for number, example in enumerate(_layouts(graphs, q)):
         n = len(example.layout.n_states)
         if n * np.log(q) > np.log(MAX_STATES):
             raise ValueError(

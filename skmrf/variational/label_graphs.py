@@ -102,7 +102,7 @@ def maxima(graphs, potentials):
     with np.errstate(divide="ignore"):
         values = np.where(nodes > 0, potentials.nodes, -np.inf)
     messages, beliefs = _messages(graphs, potentials)
-    neighbours = graphs.cached("neighbours", lambda: _find_neighbours(graphs))
+    neighbours = _find_neighbours(graphs)
     best, scores = np.zeros(graphs.n_nodes, dtype=np.int64), np.full(len(graphs), -np.inf)
     edges = graphs.edges, graphs.edge_types
     model = _ranges(graphs), edges, nodes, tables, values, potentials.tables, messages, beliefs
@@ -129,12 +129,16 @@ def _maximise(is_max, model, neighbours, states, first, last):
 
 def _find_neighbours(graphs):
     """Return the neighbours of each node, the tables and the node's side of their edges."""
+    if "neighbours" in graphs.cache:
+        return graphs.cache["neighbours"]
     n_edges = len(graphs.edges)
     ends = graphs.edges.T.ravel()
     order = np.argsort(ends, kind="stable")
     ptr = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=graphs.n_nodes))])
     others = graphs.edges[:, ::-1].T.ravel()[order]
-    return ptr, others, np.tile(graphs.edge_types, 2)[order], np.repeat([0, 1], n_edges)[order]
+    tables, sides = np.tile(graphs.edge_types, 2)[order], np.repeat([0, 1], n_edges)[order]
+    graphs.cache["neighbours"] = ptr, others, tables, sides
+    return graphs.cache["neighbours"]
 
 
 def _log_potentials(graphs, nodes, tables, states):
