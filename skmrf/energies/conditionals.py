@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._kernels._jit import read_only
 from .._utils.namespaces import is_numpy
 
 
@@ -45,12 +44,6 @@ class TableConditionals(NamedTuple):
     var_ptr: np.ndarray
     var_clique: np.ndarray
     var_stride: np.ndarray
-
-    @classmethod
-    def build(cls, flat, layout):
-        """Return the arrays of a factor graph with these log-potentials and this layout."""
-        arrays = flat, layout.n_states, *layout.structure, *layout.incidence
-        return cls(*map(read_only, arrays))
 
 
 class BinaryConditionals(NamedTuple):

@@ -7,6 +7,7 @@ from operator import index
 
 import numpy as np
 
+from .._kernels._jit import read_only
 from .._kernels.tables import incidence
 from .._utils.codes import MAX_STATES
 
@@ -217,6 +218,11 @@ class Layout:
     def incidence(self):
         """Index arrays of each variable's cliques: ``(var_ptr, var_clique, var_stride)``."""
         return incidence(self.clique_ptr, self.clique_vars, self.strides, len(self.n_states))
+
+    @cached_property
+    def index_arrays(self):
+        """Read-only ``n_states``, and the arrays of ``structure`` and of ``incidence``."""
+        return tuple(map(read_only, (self.n_states, *self.structure, *self.incidence)))
 
     @cached_property
     def is_tied(self):

@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from .._kernels._jit import read_only
 from .._kernels.tables import add_binary_moments, add_moments, binary_form, log_potentials
 from .._utils.codes import check_states
 from .._utils.log_weights import normalized_weights
@@ -110,7 +111,7 @@ class TableBackedEnergy(DiscreteEnergy):
         """Return the arrays for Gibbs sampling: couplings and biases, or tables."""
         if self._binary is not None:
             return self._binary
-        return TableConditionals.build(self.flat, self.layout)
+        return TableConditionals(read_only(self.flat), *self.layout.index_arrays)
 
     def moments(self, phase):
         """Return the expected sufficient statistics of a phase (data or model).

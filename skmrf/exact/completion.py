@@ -99,14 +99,13 @@ class Completion:
         if not len(rows):
             return is_done, out, logs
         layout, chosen, totals = self._graph.layout, X[rows], np.empty(len(rows))
-        index = layout.n_states, *layout.structure, *layout.incidence
-        flat, *arrays = (read_only(a) for a in (self._graph.flat, *index))
+        flat, arrays = read_only(self._graph.flat), layout.index_arrays
         m_max = int((chosen == MISSING).sum(axis=1).max())
         uniforms = np.zeros((0, 0, 0)) if uniforms is None else uniforms
         singles = np.zeros((0, 0, 0)) if singles is None else singles
         options = m_max, LIMITS, CALL_BUDGET, uniforms, tolerance, totals, singles
         row = 0
         while row < len(chosen):
-            row = complete_rows(chosen, row, tuple(arrays), flat, *options)
+            row = complete_rows(chosen, row, arrays, flat, *options)
         out[rows], is_done[rows], logs[rows] = chosen, np.isfinite(totals), totals
         return is_done, out, logs

@@ -83,7 +83,7 @@ class Learner(BaseEstimator, ABC):
         """Return the learner's state for continued training, on the same rows or on other rows.
 
         The new state keeps those parts of the old state that do not depend on the rows. By default,
-        it keeps nothing.
+        it keeps nothing: training calls :meth:`init` if this method returns None.
 
         Parameters
         ----------
@@ -98,10 +98,9 @@ class Learner(BaseEstimator, ABC):
 
         Returns
         -------
-        object
-            State, which :meth:`step` takes.
+        object or None
+            State, which :meth:`step` takes. None if the learner must start anew.
         """
-        return self.init(energy, batch, rng)
 
     @abstractmethod
     def step(self, energy, batch, state, rng):

@@ -109,6 +109,8 @@ def resume(state, learner, data, settings):
     """
     state = deepcopy(state)
     learner_state = learner.resume(state.energy, data, state.learner, state.rng)
+    if learner_state is None:
+        learner_state = learner.init(state.energy, data, state.rng)
     return continue_from(state, learner_state, settings)
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import entr
 
+from .._kernels._jit import read_only
 from .._kernels.mean_field import add_products, ascend, expected_log_potential
 from .._utils.interrupts import remaining_time
 from .._utils.parameters import check_number
@@ -95,7 +96,7 @@ def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
     """
     check_number("max_iter", max_iter, low=1, integer=True)
     check_number("tol", tol, low=0.0)
-    tables = TableConditionals.build(graph.flat, graph.layout)
+    tables = TableConditionals(read_only(graph.flat), *graph.layout.index_arrays)
     first = _start_indices(graph.n_states)
     single = (
         _uniform(graph.n_states) if start is None else _check_start(start, graph.n_states, first)
