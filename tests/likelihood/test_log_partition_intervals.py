@@ -557,7 +557,7 @@ def test_long_reverse_annealing_gives_log_likelihoods(name, seed):
     n_temperatures = 2000 if name == "spin_glass" else 500
     bounds = raise_bound(energy, V, n_temperatures=n_temperatures, random_state=seed)
     p = np.exp(log_p)
-    assert p @ log_p - 0.1 < p @ bounds < p @ log_p + 0.05
+    assert p @ log_p - 0.25 < p @ bounds < p @ log_p + 0.05
 
 
 def test_raise_of_a_hard_model_is_low(seed):
