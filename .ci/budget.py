@@ -1,4 +1,7 @@
-"""Pytest plugin with a time budget: ``pytest -p budget --budget 480`` skips later tests."""
+"""Pytest plugin with a time budget: ``pytest -p budget --budget 30`` limits the slow tests.
+
+A slow test is skipped if the slow tests of its process have taken longer than the budget.
+"""
 
 import time
 
@@ -7,16 +10,26 @@ import pytest
 
 def pytest_addoption(parser):
     """Add the option ``--budget``."""
-    parser.addoption("--budget", type=float, default=float("inf"), help="seconds for all tests")
+    parser.addoption("--budget", type=float, default=float("inf"), help="seconds for slow tests")
 
 
 def pytest_configure(config):
-    """Start the clock."""
-    config.budget_ends = time.monotonic() + config.getoption("--budget")
+    """Start with the whole budget."""
+    config.seconds_left = config.getoption("--budget")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    """Subtract the seconds of a slow test from the budget."""
+    start = time.monotonic()
+    result = yield
+    if item.get_closest_marker("slow"):
+        item.config.seconds_left -= time.monotonic() - start
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Skip a test if the time budget is used up."""
-    if time.monotonic() > item.config.budget_ends:
-        pytest.skip("the time budget for these tests is used up")
+    """Skip a slow test if the budget is used up."""
+    if item.get_closest_marker("slow") and item.config.seconds_left <= 0:
+        pytest.skip("the time budget for slow tests is used up")

@@ -125,11 +125,21 @@ def _link(reference):
 
 
 BRACKET_SIZES = re.compile(r"\\(?:big|Big|bigg|Bigg)[lr]?(?![A-Za-z])")
+THIN_SPACE = '<mspace width="0.1667em"></mspace>'
+BEFORE_FUNCTION = re.compile(
+    r"(</(?:mi|mn|mfrac|msub|msup|msubsup|munder|munderover)>)"
+    r"(\s*<mi(?: mathvariant=\"normal\")?>(?:log|exp|tanh|artanh)</mi>)"
+)
+AFTER_FUNCTION = re.compile(r"<mo>&ApplyFunction;</mo>(?!\s*(?:<mo[^>]*>[(\[{]|<mspace))")
+WORD_JOINER = "\u2060"
 
 
 def _write_inline_formula(writer, node):
-    """Write an inline formula as MathML, which browsers render without scripts or a network."""
-    writer.body.append(_to_mathml(node, as_block=False))
+    """Write an inline formula as MathML, which browsers render without scripts or a network.
+
+    The word joiner keeps punctuation on the line of the formula.
+    """
+    writer.body.append(_to_mathml(node, as_block=False) + WORD_JOINER)
     raise SkipNode
 
 
@@ -140,8 +150,19 @@ def _write_displayed_formula(writer, node):
 
 
 def _to_mathml(node, as_block):
-    """Convert to MathML without TeX's bracket sizes, because brackets stretch by themselves."""
-    return tex2mathml(BRACKET_SIZES.sub("", node.astext()), as_block=as_block)
+    """Convert to MathML without TeX's bracket sizes, because brackets stretch by themselves.
+
+    Names of functions get the thin spaces that TeX writes around them: log f, not logf.
+    """
+    formula = tex2mathml(BRACKET_SIZES.sub("", node.astext()), as_block=as_block)
+    formula = BEFORE_FUNCTION.sub(rf"\1{THIN_SPACE}\2", formula)
+    return AFTER_FUNCTION.sub(THIN_SPACE, formula)
+
+
+def _skip_fields(_app, _what, _name, member, _skip, _options):
+    """Leave out the fields of named tuples, which the section Attributes describes."""
+    is_field = (getattr(member, "__doc__", None) or "").startswith("Alias for field number")
+    return True if is_field else None
 
 
 def setup(app):
@@ -150,4 +171,5 @@ def setup(app):
         "mathml", (_write_inline_formula, None), (_write_displayed_formula, None)
     )
     app.connect("autodoc-process-docstring", _link_to_sklearn, priority=100)
+    app.connect("autodoc-skip-member", _skip_fields)
     app.connect("builder-inited", _write_generated, priority=100)

@@ -46,7 +46,7 @@ print(f"{source}: {len(rows)} bins, a neuron fires in {rows.mean():.1%} of them"
 # Two models
 # ----------
 # Every second time bin is a training row. The log-likelihood is computed exactly, by a sum over all
-# 2 ** 15 states.
+# 32,768 states.
 
 ising = BoltzmannMachine("exact", states=(0, 1), alpha=1e-5).fit(train)
 independent = DiscreteMRF("independent", "exact").fit(train)

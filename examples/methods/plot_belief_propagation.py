@@ -113,7 +113,7 @@ def draw(axes, found, column):
 figure, axes = plt.subplots(figsize=(5.6, 4), layout="constrained")
 draw(axes, results["attractive"], 0)
 axes.set(yscale="log", ylabel="mean error of a marginal", title="attractive couplings")
-axes.legend(frameon=False, loc="lower right")
+figure.legend(frameon=False, loc="outside lower center", ncols=2)
 
 path = "belief_propagation.png"
 figure.savefig(path, dpi=120)

@@ -209,8 +209,8 @@ def find_categories(columns, names):
         categories = _sorted_unique(values, name)
         if len(categories) == 0:
             raise ValueError(
-                f"Column {name!r} has no observed entry; drop it, or give its categories in "
-                "categories=."
+                f"Column {name!r} has no observed entry; drop it, or give its categories with the "
+                "parameter categories."
             )
         found.append(_check_count(categories, name))
     return found

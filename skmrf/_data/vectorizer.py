@@ -13,7 +13,7 @@ from .._utils.parameters import check_number
 
 
 class SequenceVectorizer(TransformerMixin, BaseEstimator):
-    """Sparse features of the positions of sequences, from dicts of features.
+    """Converter of sequences of feature dicts to sparse matrices.
 
     A string is a feature ``key=value`` with the number 1. A number is a feature ``key`` with this
     number, True is 1 and False is 0. Windows add the values at neighbouring positions, and

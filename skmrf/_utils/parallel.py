@@ -3,7 +3,7 @@
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from itertools import starmap
 from threading import Lock, local
@@ -11,6 +11,8 @@ from threading import Lock, local
 from joblib import cpu_count, parallel_config
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import ThreadpoolController
+
+SMALL_PRODUCT = 2e7  # multiplications of a matrix product, about a millisecond of one thread
 
 _n_threads = ContextVar("n_threads", default=None)
 _thread = local()  # its attribute is_worker exists in threads of a pool
@@ -145,6 +147,25 @@ class _OneBlasThread:
 
 
 _blas = _OneBlasThread()
+
+
+def threads_of_products(n_multiplications):
+    """Return a context in which matrix products use one thread if they are small.
+
+    Threads hardly make a small product faster. If other programs use the cores, the threads wait
+    for each other, and the product takes many times as long.
+
+    Parameters
+    ----------
+    n_multiplications : float
+        Number of multiplications of a product.
+
+    Returns
+    -------
+    context manager
+        Context for the products.
+    """
+    return _blas if n_multiplications < SMALL_PRODUCT else nullcontext()
 
 
 def _parallel(n_jobs, **options):

@@ -10,7 +10,7 @@ Theta = dict[str, np.ndarray]
 
 
 class States(NamedTuple):
-    """Weighted states, whose mean statistics are an expectation in the gradient (a phase).
+    """Weighted states that estimate one of the two expectations in the gradient (a phase).
 
     Attributes
     ----------

@@ -13,12 +13,12 @@ BLOCK_BYTES = 2**18  # size of the agreement counts of two blocks of rows, which
 def average_product_correction(strength):
     r"""Apply the average product correction to a matrix of pairwise strengths.
 
-    .. math:: S'_{ij} = S_{ij} - \frac{\bar S_{i \cdot} \, \bar S_{\cdot j}}{\bar S}
+    .. math:: S'_{ij} = S_{ij} - \frac{m_i \, m_j}{m}
 
-    Here :math:`\bar S_{i \cdot}`, :math:`\bar S_{\cdot j}` and :math:`\bar S` are the means of
-    row i, of column j and of the whole matrix, without the diagonal entries [1]_. Variables with
-    many states or with high entropy have large strengths with all other variables. The correction
-    subtracts this background. What remains is the excess of each strength over the background.
+    Here :math:`m_i`, :math:`m_j` and :math:`m` are the means of row i, of column j and of the
+    whole matrix, without the diagonal entries [1]_. Variables with many states or with high entropy
+    have large strengths with all other variables. The correction subtracts this background. What
+    remains is the excess of each strength over the background.
 
     Parameters
     ----------

@@ -253,9 +253,11 @@ def make_non_decay_mrf(n_middle, *, beta):
     [1]_. Methods that select the pairs with the largest correlations cannot find this graph. With
     :math:`t = 2 \beta - 1`,
 
-    .. math:: E[s_0 s_{D+1}] = \tanh(D \operatorname{artanh} t^2), \qquad
-              E[s_0 s_1] = \tanh(\operatorname{artanh} t + \operatorname{artanh}(t r)), \qquad
-              r = \tanh((D - 1) \operatorname{artanh} t^2).
+    .. math:: E[s_0 s_{D+1}] = \tanh(D \operatorname{artanh} t^2),
+
+    .. math:: E[s_0 s_1] = \tanh(\operatorname{artanh} t + \operatorname{artanh}(t r)),
+
+    .. math:: r = \tanh((D - 1) \operatorname{artanh} t^2).
 
     Parameters
     ----------
@@ -305,8 +307,9 @@ SATISFIED_RANGE, FALSIFIED_RANGE = (10.0, 1000.0), (0.1, 1.0)
 def make_weighted_3sat(n_variables, *, n_clauses=None, random_state=None):
     r"""Generate a binary Markov random field from random 3-SAT clauses with random weights.
 
-    .. math:: f(x) = \prod_c \phi_c(x_c), \qquad
-              \phi_c(x_c) \sim \begin{cases}
+    .. math:: f(x) = \prod_c \phi_c(x_c)
+
+    .. math:: \phi_c(x_c) \sim \begin{cases}
                   U(10, 1000) & \text{where } x_c \text{ satisfies clause } c \\
                   U(0.1, 1) & \text{where it does not}
               \end{cases}

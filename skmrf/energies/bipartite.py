@@ -237,7 +237,7 @@ class BipartiteEnergy(LayeredEnergy):
         return -out
 
     def raised(self, V):
-        """Return a function of beta: the scaled log sum over hidden states of ``f ** beta``.
+        """Return a function of the inverse temperature beta: the scaled log marginal of each row.
 
         The function returns ``log(sum_h f(v, h) ** beta) + (beta - 1) * log(m)`` of each row, where
         m is the number of joint states of the hidden units.
@@ -254,7 +254,7 @@ class BipartiteEnergy(LayeredEnergy):
         return at
 
     def along(self, other, V):
-        """Return a function that maps beta to log marginals of ``interpolate(other, beta)``."""
+        """Return a function of beta: the log marginals under ``interpolate(other, beta)``."""
         V = self.dense(V)
         first, last = V @ self.weights + self.hidden_bias, V @ other.weights + other.hidden_bias
         sums_first, sums_last = (bias_sums(V, e._biases(len(V))[0]) for e in (self, other))
@@ -320,7 +320,7 @@ class BipartiteEnergy(LayeredEnergy):
         np.multiply(states, weights[:, None], out=H)
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: the data expectation of ``d log f / d theta`` minus the model's.
+        """Return the gradient of the log-likelihood from the data and the model expectations.
 
         The positive phase estimates the expectation under the data, the negative phase estimates
         the expectation under the model.

@@ -170,7 +170,7 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         return BipartiteEnergy(self.weights, visible[0], hidden[0])
 
     def gradient(self, positive, negative, batch):
-        """Return a batch's gradient: the data expectation of d log f / d theta minus the model's.
+        """Return the gradient of the log-likelihood of a batch from both expectations.
 
         Parameters
         ----------

@@ -302,7 +302,7 @@ class CRFEnergy(LabelGraphEnergy):
             yield "triples", tables, np.zeros_like(thirds), members
 
     def gradient(self, positive, negative, batch):
-        """Return a batch's gradient: the data expectation of d log f / d theta minus the model's.
+        """Return the gradient of the log-likelihood of a batch from both expectations.
 
         Parameters
         ----------

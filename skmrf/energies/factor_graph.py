@@ -140,7 +140,7 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
             a = self._find_clique(np.flatnonzero(wrong)[0])
             raise ValueError(
                 f"The table of clique {a} {layout.cliques[a]} holds "
-                f"{flat[np.flatnonzero(wrong)[0]]}; log-potentials are finite or -inf."
+                f"{flat[np.flatnonzero(wrong)[0]]}; log-potentials must be finite or -inf."
             )
         largest = np.abs(flat[flat > -np.inf]).max(initial=0.0)
         limit = MAX_LOG_POTENTIAL_SUM / max(layout.n_cliques, 1)
@@ -192,7 +192,7 @@ class FactorGraph(TableBackedEnergy, TableEnergy):
         return self
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: the clique marginals of the positive minus the negative phase."""
+        """Return the gradient of the log-likelihood from the clique marginals of both phases."""
         return {NAME: self.table_moments((positive, 1.0), (negative, -1.0))}
 
     def binary_gradient(self, coupling, bias):

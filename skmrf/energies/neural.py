@@ -37,13 +37,13 @@ class NeuralEnergy(ContinuousEnergy):
     r"""Energy of continuous and categorical variables with neural-network potentials.
 
     .. math:: \log f(x) = \sum_i s_i \tanh n_i(x_i) + \sum_{ij} s_{ij} \tanh n_{ij}(x_i, x_j)
-        - \tfrac{1}{2} (x_c - m)^\top P (x_c - m)
+        - q(x_c)
 
     The sums are over the variables and over the edges :math:`ij` of a graph. The :math:`n` are
-    dense networks of SELU units and the :math:`s` are learned scales. The last term is the
-    Gaussian base of the continuous variables :math:`x_c`. The networks are bounded, so the model
-    can be normalised if :math:`P` is positive definite. Categorical variables enter the networks
-    one-hot encoded.
+    dense networks of SELU units and the :math:`s` are learned scales. The quadratic term
+    :math:`q(x_c) = \tfrac{1}{2} (x_c - m)^\top P (x_c - m)` is the Gaussian base of the continuous
+    variables :math:`x_c`. The networks are bounded, so the model can be normalised if :math:`P` is
+    positive definite. Categorical variables enter the networks one-hot encoded.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ class NeuralEnergy(ContinuousEnergy):
         edge_layers=(8, 8),
         mean=None,
         precision=None,
-        dtype=np.float64,
+        dtype="float64",
         random_state=None,
     ):
         """Create an energy with random neural networks that have small outputs.
@@ -164,7 +164,7 @@ class NeuralEnergy(ContinuousEnergy):
             Mean of the Gaussian base. By default it is zero.
         precision : array-like of shape (n_continuous, n_continuous), optional
             Precision matrix of the Gaussian base. By default it is the identity matrix.
-        dtype : dtype, default=numpy.float64
+        dtype : dtype, default="float64"
             Floating-point type of the network parameters.
         random_state : int, numpy.random.Generator or None, default=None
             Seed or generator of the initial weights.
@@ -323,7 +323,7 @@ class NeuralEnergy(ContinuousEnergy):
     # Gradients ----------------------------------------------------------------------------
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: the data expectation of ``d log f / d theta`` minus the model's.
+        """Return the gradient of the log-likelihood from the data and the model expectations.
 
         Parameters
         ----------

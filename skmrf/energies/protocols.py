@@ -169,7 +169,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         return self.factor_graph().condition(evidence)
 
     def gradient(self, positive, negative, batch=None):
-        """Return the gradient: the data expectation of the statistics minus the model's."""
+        """Return the gradient of the log-likelihood from the data and the model expectations."""
         up, down = self.moments(positive), self.moments(negative)
         return {name: up[name] - down[name] for name in up}
 
@@ -189,7 +189,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         return self.log_potential(V)
 
     def along(self, other, V):
-        """Return a function that maps beta to log marginals of ``interpolate(other, beta)``.
+        """Return a function of beta: the log marginals under ``interpolate(other, beta)``.
 
         Terms that do not depend on beta are computed only once.
 

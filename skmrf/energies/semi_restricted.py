@@ -230,7 +230,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
         return self._layers.free_energy(self.decode(V)) - self._pairs.log_potential(dense_rows(V))
 
     def raised(self, V):
-        """Return a function of beta: the scaled log sum over hidden states of ``f ** beta``.
+        """Return a function of the inverse temperature beta: the scaled log marginal of each row.
 
         The function returns ``log(sum_h f(s, h) ** beta) + (beta - 1) * log(m)`` of each row, where
         m is the number of joint states of the hidden units.
@@ -239,7 +239,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
         return lambda beta: beta * pairs + layers(beta)
 
     def along(self, other, V):
-        """Return a function that maps beta to log marginals of ``interpolate(other, beta)``."""
+        """Return a function of beta: the log marginals under ``interpolate(other, beta)``."""
         first, last = self._pairs.log_potential(V), other._pairs.log_potential(V)
         layers = self._layers.along(other._layers, self.decode(V))
         return lambda beta: (1 - beta) * first + beta * last + layers(beta)

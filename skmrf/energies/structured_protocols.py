@@ -99,7 +99,7 @@ class HiddenLayerEnergy(DiscreteEnergy):
         """
 
     def raised(self, V):
-        r"""Return a function of beta: the scaled log sum over hidden states of ``f ** beta``.
+        r"""Return a function of the inverse temperature beta: the scaled log marginal of each row.
 
         The scaled log marginal is :math:`\log \bigl( m^{\beta - 1} \sum_h f(v, h)^\beta \bigr)`,
         where m is the number of joint states of the latent variables. It is 0 at ``beta = 0`` and
@@ -119,7 +119,7 @@ class HiddenLayerEnergy(DiscreteEnergy):
         return lambda beta: self.tempered(beta).log_marginal(V) - (1 - beta) * log_n_latent
 
     def along(self, other, V):
-        """Return a function that maps beta to log marginals of ``interpolate(other, beta)``."""
+        """Return a function of beta: the log marginals under ``interpolate(other, beta)``."""
         return lambda beta: self.interpolate(other, beta).log_marginal(V)
 
 

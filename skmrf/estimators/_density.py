@@ -146,7 +146,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     @property
     def ladder_(self):
-        """Ladder of ``learner="ptt"``: models along training, with chains that swap states.
+        """Ladder of ``learner="ptt"``: models of earlier steps, whose chains swap states.
 
         The last rung is ``energy_``. The rungs and chains are adapted to it at the first access.
         :meth:`sample` and ``log_partition_`` use the ladder if no exact method is feasible.
@@ -223,7 +223,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         return self._log_partition().method
 
     def sample(self, n_samples=1, *, given=None, random_state=None):
-        """Draw samples.
+        """Draw samples of the model, also with given values of some columns.
 
         Parameters
         ----------

@@ -8,7 +8,8 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from ..energies import PairwiseEnergy, SemiRestrictedEnergy
+from ..energies import LayeredEnergy, PairwiseEnergy, SemiRestrictedEnergy
+from ..exact.expectations import quick_exact_model
 from ..learners import PCD, PTT
 from ..likelihood import ais
 from ..structure.chow_liu import fit_pairwise_forest
@@ -38,6 +39,7 @@ MAX_LAYER_UPDATES, UPDATES_TIMES_WEIGHTS = 6000, 3e8
 MAX_COUPLED_UPDATES, COUPLED_UPDATES_TIMES_WEIGHTS = 24_000, 1e9  # couplings and hidden units
 SHORT, MAX_SHORT_UPDATES = 3, 4000  # a fit that compares strengths has a third of the updates
 N_TEMPERATURES, MIN_CHAINS, MAX_CHAINS = 1000, 64, 256
+MAX_SUMMED = 12  # units whose states are summed exactly, in less time than annealing takes
 MAX_SCORE_WORK = 1e8  # draws of a score in one direction with more than the least chains; 2 s
 
 
@@ -407,10 +409,13 @@ def _fit(energy, data, parameters, alpha, rate, centre=None):
 
 
 def _score(energy, rows, start, device):
-    """Return the log-likelihood of each row, with the upper limit of a quick log Z.
+    """Return the log-likelihood of each row, with log Z or the upper limit of a quick log Z.
 
     Reverse chains that begin at ``start`` raise the limit if annealing misses the data's modes.
     """
+    exact = _small_sum(energy)
+    if exact is not None:
+        return energy.log_marginal(rows.X) - exact.log_partition(energy)
     n_affordable = MAX_SCORE_WORK / (N_TEMPERATURES * energy.sweep_work)
     n_chains = int(np.clip(n_affordable, MIN_CHAINS, MAX_CHAINS))
     with warnings.catch_warnings():
@@ -424,6 +429,14 @@ def _score(energy, rows, start, device):
             device=device,
         )
     return energy.log_marginal(rows.X) - log_z.upper
+
+
+def _small_sum(energy):
+    """Return an exact method for log Z that is faster than annealing, or None."""
+    n_summed = n_visible = len(energy.visible_states)
+    if isinstance(energy, LayeredEnergy):
+        n_summed = min(n_visible, len(energy.n_states) - n_visible)
+    return quick_exact_model(energy) if n_summed <= MAX_SUMMED else None
 
 
 def _independent_scores(train, test):

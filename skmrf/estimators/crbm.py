@@ -29,8 +29,8 @@ MIN_ROWS_FOR_HOLD_OUT = 200  # with early_stopping="auto"
 class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimator):
     r"""Conditional restricted Boltzmann machine that predicts many binary outputs jointly.
 
-    .. math:: p(v | x) \propto \sum_h \exp\big(v^\top W^{vh} h + v^\top W^{vx} x
-        + h^\top W^{hx} x + v^\top b^v + h^\top b^h\big)
+    .. math:: p(v | x) \propto \sum_h \exp\big(v^\top W^{vh} h + v^\top (W^{vx} x + b^v)
+        + h^\top (W^{hx} x + b^h)\big)
 
     The outputs :math:`v` and the hidden units :math:`h` are 0 or 1, and :math:`x` are the inputs.
     The hidden units model the dependence between outputs. Without hidden units the model is a

@@ -170,7 +170,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     References
     ----------
-    J. Melchior, A. Fischer, L. Wiskott, "How to center deep Boltzmann machines", JMLR 17 (2016).
+    Melchior, J., Fischer, A., and Wiskott, L., "How to center deep Boltzmann machines", JMLR 17
+    (2016).
 
     P. Smolensky, "Information processing in dynamical systems: foundations of harmony theory"
     (1986).
@@ -352,7 +353,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
     @property
     def components_(self):
-        """Weights, shape (n_components, n_features)."""
+        """Weights of the hidden units, shape (n_components, n_features)."""
         check_is_fitted(self)
         return self.energy_.weights.T
 

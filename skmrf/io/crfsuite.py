@@ -50,7 +50,7 @@ def read_crfsuite(path, *, max_bytes=MAX_BYTES):
 
     References
     ----------
-    N. Okazaki, "CRFsuite: a fast implementation of conditional random fields" (2007).
+    Okazaki, N., "CRFsuite: a fast implementation of conditional random fields" (2007).
 
     Examples
     --------
@@ -74,6 +74,7 @@ def read_crfsuite(path, *, max_bytes=MAX_BYTES):
     >>> model = read_crfsuite("weather.txt")
     >>> model.predict([[{"walk": 1}, {"clean": 1}]])
     [array(['sunny', 'rainy'], dtype='<U5')]
+    >>> Path("weather.txt").unlink()
     """
     path = os.fsdecode(path)
     sections = _read_sections(path, read_bytes(path, max_bytes))
@@ -139,7 +140,11 @@ def _names(path, lines):
             )
         names.append(found[2])
     if len(set(names)) < len(names):
-        raise ValueError(f"{path}: a label or attribute occurs twice, above line {lines[-1][0]}.")
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise ValueError(
+            f"{path}: the label or attribute {twice!r} occurs twice in the section that ends in "
+            f"line {lines[-1][0]}; rename one of them, or dump the model again."
+        )
     return names
 
 

@@ -123,7 +123,7 @@ def _make_names(names, energy, n_variables):
         shown = f"the names {result[:8]}" if result else "no variables"
         raise ValueError(
             "pgmpy needs at least one variable, and it treats names such as 0 and '' as missing; "
-            f"got {shown}. Give other names in names=."
+            f"got {shown}. Give other names with the parameter names."
         )
     return result
 

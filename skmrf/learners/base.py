@@ -132,7 +132,7 @@ class Learner(BaseEstimator, ABC):
         """
 
     def n_messages(self, energy, n_rows):
-        """Return the number of messages between variables in a step, for the memory of a device.
+        """Return the number of messages in a step, which determines the memory on a device.
 
         Parameters
         ----------

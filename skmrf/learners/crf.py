@@ -45,7 +45,7 @@ class GraphLearner(Learner):
     needs_l2 = False
 
     def init(self, energy, batch, rng):
-        """Check the parameters, and return what the objective needs of the examples."""
+        """Check the parameters, and return the known labels and their statistics."""
         self.check()
         return observe(energy, batch)
 
@@ -57,7 +57,7 @@ class GraphLearner(Learner):
         return {}
 
     def step(self, energy, batch, state, rng):
-        """Raise a NotImplementedError unless the learner makes stochastic steps."""
+        """Raise a NotImplementedError, because this learner makes no stochastic steps."""
         raise NotImplementedError(
             f'The learner {self!r} has no stochastic steps. Use optimizer="lbfgs" or "auto".'
         )

@@ -89,7 +89,7 @@ class MSSVM(MaxMargin):
         check_choice("schedule", self.schedule, SCHEDULES)
 
     def step(self, energy, batch, state, rng):
-        """Return both terms of the hinge's gradient, by loss-augmented inference of outputs."""
+        """Return both terms of the gradient of the hinge loss, by loss-augmented inference."""
         positive, model = condition_on_batch(energy, batch)
         V = positive.visible
         fields = self.augmented(model.visible_bias, V), model.hidden_bias
@@ -142,7 +142,7 @@ class LSSVM(MaxMargin):
         self.max_iter = max_iter
 
     def step(self, energy, batch, state, rng):
-        """Return both terms of the hinge's gradient, by joint maximisation over all units."""
+        """Return both terms of the gradient of the hinge loss, by maximisation over all units."""
         (V, means, _), model = condition_on_batch(energy, batch)
         fields = self.augmented(model.visible_bias, V), model.hidden_bias
         beliefs = propagate(energy.weights, *fields, product="max", max_iter=self.max_iter)

@@ -180,13 +180,13 @@ def raise_bound(
     random_state=None,
     n_jobs=None,
 ):
-    r"""Estimate log-likelihoods of rows from below, by reverse annealing (RAISE).
+    r"""Estimate lower bounds of row log-likelihoods by reverse annealing (RAISE).
 
     Annealing with a finite number of steps draws from a distribution :math:`p_a(v)` that is close
     to the model if the path is long. Reverse chains from a row estimate :math:`p_a(v)` without
     bias:
 
-    .. math:: \hat p_a(v) = f(v) \, \frac{1}{K} \sum_{k=1}^K
+    .. math:: \hat p(v) = f(v) \, \frac{1}{K} \sum_{k=1}^K
         \prod_t \frac{f_{t-1}(x_{t-1}^{(k)})}{f_t(x_{t-1}^{(k)})}
 
     Hidden units are summed out. The log of the estimate is too small on average. So the mean over

@@ -9,6 +9,7 @@ from .._utils.log_weights import effective_sample_size, log_mean_exp
 from .._utils.results import LogPartition
 
 N_BOOTSTRAPS = 2000
+BOOTSTRAP_DRAWS = 2**16  # that are made together
 TRUSTED_ESS = 10
 MIN_ESS = 3  # with a smaller effective sample size there is no upper limit
 QUANTILE = 0.005  # at 0.025 a bootstrap of about 100 skewed weights gives too narrow an interval
@@ -43,12 +44,23 @@ def _lower_margin(log_weights, rng):
         return np.inf, np.inf, 0.0
     std_error = np.sqrt(max(n / ess - 1.0, 0.0) / (n - 1))
     weights = np.exp(log_weights - log_weights.max())
-    means = [weights[rng.integers(0, n, size=n)].mean() for _ in range(N_BOOTSTRAPS)]
+    means = _bootstrap_means(weights, rng)
     limit = np.quantile(means, QUANTILE) / weights.mean()
     margin = max(-np.log(limit) if limit > 0 else 0.0, std_error)
     if ess < TRUSTED_ESS:
         margin = max(margin, np.log(40.0))
     return margin, std_error, ess
+
+
+def _bootstrap_means(values, rng):
+    """Return means of samples that are drawn with replacement from the values."""
+    n = len(values)
+    n_together = max(1, BOOTSTRAP_DRAWS // n)
+    means = []
+    for first in range(0, N_BOOTSTRAPS, n_together):
+        drawn = rng.integers(0, n, size=(min(n_together, N_BOOTSTRAPS - first), n))
+        means.append(values[drawn].mean(axis=1))
+    return np.concatenate(means)
 
 
 def _estimate_possible_mass(forward):

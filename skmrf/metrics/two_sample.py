@@ -73,7 +73,7 @@ def classifier_two_sample_test(
 
     References
     ----------
-    D. Lopez-Paz and M. Oquab, "Revisiting classifier two-sample tests", ICLR 2017.
+    Lopez-Paz, D., and Oquab, M., "Revisiting classifier two-sample tests", ICLR 2017.
 
     E. DeLong, D. DeLong and D. Clarke-Pearson, "Comparing the areas under two or more correlated
     receiver operating characteristic curves", Biometrics 1988.

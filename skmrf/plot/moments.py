@@ -432,7 +432,7 @@ class SyntheticRowsDisplay:
         return cls(real, synthetic, [str(names[j]) for j in places]).plot(axes=axes)
 
     def plot(self, *, axes=None):
-        """Plot the tables.
+        """Plot the real and the synthetic rows.
 
         Parameters
         ----------

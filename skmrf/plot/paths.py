@@ -235,7 +235,7 @@ class StructurePathDisplay:
         return display.plot(pairs=pairs, ax=ax, **kwargs)
 
     def plot(self, *, pairs=None, ax=None, **kwargs):
-        """Plot the parameters of all edges.
+        """Plot the parameters of each edge against the number of updates.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ class Product(NamedTuple):
 
     @property
     def is_binary(self):
-        """True if each variable has two states, and for arrays of JAX."""
+        """True if each variable has two states, as always on a device of JAX."""
         return have_two_states(self.log_p, self.start)
 
     @classmethod

@@ -345,7 +345,7 @@ def _with_layer(conditionals):
 
 
 def have_two_states(log_p, start):
-    """Return True if each variable of a reference has two states, and for arrays of JAX."""
+    """Return True if each variable of a reference has two states, as always on a device of JAX."""
     if not isinstance(start, np.ndarray):
         return True
     first = np.arange(0, len(log_p), 2)

@@ -32,10 +32,10 @@ def fit_energy(
     tol=1e-6,
     random_state=None,
 ):
-    r"""Train an energy, such as one of a class of your own, and return the trained energy.
+    r"""Train the parameters of an energy (model), and return the trained energy.
 
-    The trained parameters maximise the mean log-likelihood of the rows minus ``alpha`` times the
-    penalty.
+    The class of the energy can be one of :mod:`skmrf.energies` or your own class. The trained
+    parameters maximise the mean log-likelihood of the rows minus ``alpha`` times the penalty.
 
     Parameters
     ----------

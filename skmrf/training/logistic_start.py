@@ -7,6 +7,7 @@ from scipy.sparse import issparse
 from scipy.special import expit
 
 from .._utils.log_weights import effective_sample_size, normalized_weights
+from .._utils.parallel import threads_of_products
 from .._utils.rows import dense_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import LR
@@ -231,7 +232,8 @@ class LogisticSolver:
         gain = RELATIVE_GAIN[self.dtype]
         options = {"maxiter": max_iter, "gtol": TOL, "ftol": gain, "maxcor": N_PAIRS}
         first = (self.solution / scale).ravel()
-        found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
+        with threads_of_products(self.Z.size * scale.shape[1]):
+            found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
         self.solution = scale * found.x.reshape(scale.shape)
         return self._energy()
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.interrupts import InterruptLater
+from .._utils.parallel import threads_of_products
 from .._utils.results import Latest
 from .._utils.rows import Batch
 from .._utils.warn import warn_caller
@@ -72,7 +73,8 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
     del state  # the progress holds the only reference
     rule = _stepping(settings)(learner, data, settings)
     try:
-        _train(rule, settings, progress, SilentReports() if reports is None else reports)
+        with threads_of_products(_work_of_update(progress.state.energy, data, settings)):
+            _train(rule, settings, progress, SilentReports() if reports is None else reports)
     except KeyboardInterrupt:
         if not settings.interruptible:
             raise
@@ -81,6 +83,13 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
         _warn_interrupted(progress.state)
     _warn_inference(progress.state, settings)
     return progress.state
+
+
+def _work_of_update(energy, data, settings):
+    """Return the number of parameters times the number of rows of an update."""
+    n_rows = data.X.shape[0]
+    n_used = n_rows if settings.optimizer is None else min(settings.batch_size or n_rows, n_rows)
+    return n_used * sum(v.size for v in energy.theta.values())
 
 
 def _stepping(settings):

@@ -39,7 +39,7 @@ class Optimizer(BaseEstimator, ABC):
         """
 
     def pure_step(self, theta, gradient, rate, state):
-        """Return the same as :meth:`step` for arrays of JAX, without changing an array.
+        """Return the result of :meth:`step` for arrays of JAX, without modifying an array.
 
         An optimizer without this method works on numpy arrays only.
         """
@@ -50,7 +50,11 @@ class Optimizer(BaseEstimator, ABC):
 
 
 class SGD(Optimizer):
-    r"""Stochastic gradient ascent, :math:`\theta + \eta g`."""
+    r"""Stochastic gradient ascent.
+
+    Each step adds :math:`\eta g` to the parameters. Here :math:`\eta` is the learning rate, and
+    :math:`g` is the estimate of the gradient.
+    """
 
     default_rate = 0.1
 
@@ -66,7 +70,7 @@ class SGD(Optimizer):
         return moved, dict.fromkeys(theta, rate), state
 
     def pure_step(self, theta, gradient, rate, state):
-        """Return the same as :meth:`step`, without changing an array."""
+        """Return the result of :meth:`step` without modifying an array."""
         return (
             {k: v + rate * gradient[k] for k, v in theta.items()},
             dict.fromkeys(theta, rate),
@@ -102,7 +106,7 @@ class Momentum(Optimizer):
         return gradient, dict.fromkeys(theta, rate), state
 
     def pure_step(self, theta, gradient, rate, state):
-        """Return the same as :meth:`step`, without changing an array."""
+        """Return the result of :meth:`step` without modifying an array."""
         state = {k: self.momentum * v + gradient[k] for k, v in state.items()}
         moved = {k: v + rate * state[k] for k, v in theta.items()}
         return moved, dict.fromkeys(theta, rate), state
@@ -155,7 +159,7 @@ class Adam(Optimizer):
         return moved, AdamSizes(state["square"], rate, corrections[1], self.epsilon), state
 
     def pure_step(self, theta, gradient, rate, state):
-        """Return the same as :meth:`step`, without changing an array."""
+        """Return the result of :meth:`step` without modifying an array."""
         t, b1, b2 = state["t"] + 1, self.beta_1, self.beta_2
         mean = {k: b1 * v + (1 - b1) * gradient[k] for k, v in state["mean"].items()}
         square = {k: b2 * v + (1 - b2) * gradient[k] ** 2 for k, v in state["square"].items()}

@@ -214,7 +214,7 @@ class PreconditionedSGD(SGD):
         return super().step(theta, self.preconditioner.steps(theta, gradient), rate, state)
 
     def pure_step(self, theta, gradient, rate, state):
-        """Return the same as :meth:`step`, without changing an array."""
+        """Return the result of :meth:`step` without modifying an array."""
         return super().pure_step(theta, self.preconditioner.steps(theta, gradient), rate, state)
 
 

@@ -44,11 +44,11 @@ class _Schedule(BaseEstimator):
         return {"t": state["t"] + 1}, False, False
 
     def pure_state(self, state, theta):
-        """Return the state for :meth:`pure_observe`: numbers and arrays shaped like theta."""
+        """Return the state with the numbers and arrays that :meth:`pure_observe` needs."""
         return state
 
     def pure_observe(self, gradient, state, resolution):
-        """Return the same as :meth:`observe` for arrays of JAX, without changing an array."""
+        """Return the result of :meth:`observe` for arrays of JAX, without modifying an array."""
         return self.observe(gradient, state, resolution)
 
     def new_window(self, state):
@@ -204,12 +204,12 @@ class AdaptiveRate(_Schedule):
         return state, is_noise, halvings > self.n_halvings
 
     def pure_state(self, state, theta):
-        """Return the state for :meth:`pure_observe`: sums without gradients are arrays of zeros."""
+        """Return the state for :meth:`pure_observe`: sums that are None become arrays of zeros."""
         zeros = {k: np.zeros_like(v) for k, v in theta.items()}
         return state | {half: state[half] or zeros for half in ("first", "second")}
 
     def pure_observe(self, gradient, state, resolution):
-        """Return the same as :meth:`observe` for arrays of JAX, without changing an array."""
+        """Return the result of :meth:`observe` for arrays of JAX, without modifying an array."""
         t, window, halvings = state["t"] + 1, state["window"], state["halvings"]
         is_first, is_end = 1 * (t <= window // 2), t >= window
         shares = {"first": is_first, "second": 1 - is_first}

@@ -537,7 +537,7 @@ def test_choice_of_alpha_anneals_back_from_training_rows(monkeypatch, seed):
         return ais(energy, start=start, **options)
 
     monkeypatch.setattr(_weight_decay, "ais", record)
-    X = np.random.default_rng(seed).integers(0, 2, size=(100, 12))
+    X = np.random.default_rng(seed).integers(0, 2, size=(100, _weight_decay.MAX_SUMMED + 1))
     BoltzmannMachine(states=(0, 1), max_iter=5, random_state=seed).fit(X)
     assert len(starts) >= 3
     assert all(rows and rows <= set(map(tuple, X)) for rows in starts)

@@ -18,6 +18,7 @@ from zoo import LAYERED_LEARNERS, layers
 from skmrf import RBM, BoltzmannMachine
 from skmrf._utils.codes import STATE
 from skmrf._utils.rows import Batch
+from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.estimators import _weight_decay, rbm
 from skmrf.estimators._hidden_layer import initial_layers, tree_layers
 from skmrf.learners import PCD, Exact
@@ -74,6 +75,25 @@ def test_default_training_is_near_maximum_likelihood(seed):
     assert model.converged_
     assert best - 0.03 < model.score(X) < best + 0.01
     assert model.learning_rate_ == 0.1
+
+
+@pytest.mark.parametrize("kind", ["hidden layer", "pairs", "coupled layers"])
+def test_scores_of_small_models_are_exact(kind, monkeypatch, seed):
+    """Compare scores with enumeration; the scores of annealing are lower bounds."""
+    rng = np.random.default_rng(seed)
+    coupling = np.triu(rng.normal(size=(6, 6)), 1)
+    coupling, arrays = coupling + coupling.T, [rng.normal(size=s) for s in ((6, 3), 6, 3)]
+    energy = {
+        "hidden layer": BipartiteEnergy(*arrays),
+        "pairs": PairwiseEnergy(coupling, rng.normal(size=6)),
+        "coupled layers": SemiRestrictedEnergy(coupling, *arrays),
+    }[kind]
+    X = rng.integers(0, 2, size=(20, 6)).astype(STATE)
+    score = _weight_decay._score(energy, Batch(X), X, "cpu").mean()
+    assert score == pytest.approx(true_score(energy, X), rel=1e-6)
+    monkeypatch.setattr(_weight_decay, "MAX_SUMMED", 2)
+    bound = _weight_decay._score(energy, Batch(X), X, "cpu").mean()
+    assert score - 0.5 < bound < score
 
 
 @pytest.mark.long

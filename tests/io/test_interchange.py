@@ -449,7 +449,7 @@ def test_models_of_crfsuite_can_be_saved(tmp_path):
         (("FILEHEADER", "lCRF\0"), "line 1: expected the start of one of the sections"),
         (("LABELS = {", "OTHER = {"), "line 5: expected the start"),
         (("      1: x", "      2: x"), "line 7: expected '1: NAME'"),
-        (("w:c", "bias"), "a label or attribute occurs twice"),
+        (("w:c", "bias"), "the label or attribute .* occurs twice"),
         (("y --> x", "q --> x"), "line 17: expected '.TYPE. NAME --> LABEL: WEIGHT'"),
         (("0.250000", "nan"), "line 22: expected a finite weight, found 'nan'"),
         (("0.750000\n}", "0.750000\n"), "expected a line '}' at the end"),

@@ -16,7 +16,9 @@ from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV
 
 from skmrf import (
+    RBM,
     BoltzmannMachine,
+    CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
     NetworkPotentials,
@@ -29,7 +31,7 @@ from skmrf.datasets import make_ising
 from skmrf.learners import PCD
 from skmrf.samplers import gibbs
 from skmrf.structure import bootstrap
-from skmrf.training import part_reports
+from skmrf.training import logistic_start, part_reports
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -331,6 +333,36 @@ def test_blocks_limit_blas_and_run_inner_blocks_in_their_thread():
         found = list(parallel.run_blocks(look, [(k,) for k in range(6)], 2))
         assert count_blas_threads() == 2
     assert found == [(k, 1, True) for k in range(6)]
+
+
+def test_small_products_of_a_fit_use_one_thread():
+    found, rows = [], np.random.default_rng(0).integers(0, 2, size=(30, 4))
+
+    class Recording(PCD):
+        def step(self, energy, batch, state, rng):
+            found.append(count_blas_threads())
+            return super().step(energy, batch, state, rng)
+
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        with parallel.threads_of_products(parallel.SMALL_PRODUCT):
+            assert count_blas_threads() == 2
+        RBM(2, Recording(), alpha=0.1, max_iter=2, random_state=0).fit(rows)
+        assert count_blas_threads() == 2
+    assert set(found) == {1}
+
+
+def test_small_products_of_the_logistic_start_use_one_thread(monkeypatch):
+    found, objective = [], logistic_start.LogisticSolver._objective
+    rows = np.random.default_rng(0).integers(0, 2, size=(40, 3))
+
+    def recording(self, solution):
+        found.append(count_blas_threads())
+        return objective(self, solution)
+
+    monkeypatch.setattr(logistic_start.LogisticSolver, "_objective", recording)
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        CRBMStructuredPredictor(learner="lr", random_state=0).fit(rows + 0.5, rows)
+    assert set(found) == {1}
 
 
 def test_errors_of_blocks_are_raised():

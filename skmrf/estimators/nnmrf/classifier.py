@@ -33,8 +33,9 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     The model is a conditional Markov random field of the label given the columns. It combines
     several members, each with its own kind of potentials:
 
-    .. math:: p(y | x) \propto \prod_m p_m(y | x)^{w_m}, \qquad
-        p_m(y | x) \propto \exp\Bigl(b_{my} + \sum_i f_{myi}(x_i) + g_{my}(x)\Bigr).
+    .. math:: p(y | x) \propto \prod_m p_m(y | x)^{w_m},
+
+    .. math:: p_m(y | x) \propto \exp\Bigl(b_{my} + \sum_i f_{myi}(x_i) + g_{my}(x)\Bigr).
 
     A member has either potentials :math:`f_{myi}` of single columns or a potential :math:`g_{my}`
     of all columns. The potentials of columns are linear, or piecewise linear splines. The potential
@@ -143,7 +144,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
 
     References
     ----------
-    D. H. Wolpert, "Stacked generalization", Neural Networks 5, 1992.
+    Wolpert, D. H., "Stacked generalization", Neural Networks 5, 1992.
 
     A. Krogh and J. Vedelsby, "Neural network ensembles, cross validation, and active learning",
     NIPS 1994.
@@ -208,7 +209,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Learn the members and their exponents.
+        """Train the member models, and the exponents that weight them.
 
         Parameters
         ----------

@@ -54,13 +54,14 @@ class NNMRFDensity(TableDensity):
     With ``potentials="network"``, the potentials are small neural networks:
 
     .. math:: p(x) = \frac{1}{Z} \exp\Big(\sum_i s_i \tanh n_i(x_i)
-        + \sum_{ij} s_{ij} \tanh n_{ij}(x_i, x_j) - \tfrac{1}{2} (x - m)^\top P (x - m)\Big)
+        + \sum_{ij} s_{ij} \tanh n_{ij}(x_i, x_j) - q(x)\Big)
 
     Each column has a network :math:`n_i` with scale :math:`s_i`. Each edge of a graph of the
-    columns has a network :math:`n_{ij}` with scale :math:`s_{ij}`. The quadratic term, of the
-    numeric columns only, is fixed before training. The networks are learned by maximum likelihood.
-    Markov chains, guided by a mixture distribution, estimate the expectations under the model.
-    Numeric columns are standardised. Densities are in the units of the columns.
+    columns has a network :math:`n_{ij}` with scale :math:`s_{ij}`. The quadratic term
+    :math:`q(x) = \tfrac{1}{2} (x - m)^\top P (x - m)`, of the numeric columns only, is fixed before
+    training. The networks are learned by maximum likelihood. Markov chains, guided by a mixture
+    distribution, estimate the expectations under the model. Numeric columns are standardised.
+    Densities are in the units of the columns.
 
     Parameters
     ----------

@@ -266,7 +266,7 @@ class TableDensity(EnergyEstimator):
     """
 
     def sample(self, n_samples=1, *, given=None, random_state=None):
-        """Draw samples.
+        """Draw samples of the model, also with given values of some columns.
 
         Parameters
         ----------

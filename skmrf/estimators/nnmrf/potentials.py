@@ -12,7 +12,7 @@ MAX_BASE = 1e6  # a larger one makes networks vanish in the rounding of the base
 
 
 class GaussianPotentials(BaseEstimator):
-    r"""Gaussian potentials of ``NNMRFDensity``: a mixture, learned in seconds.
+    r"""Gaussian potentials of ``NNMRFDensity``: the density is a Gaussian mixture.
 
     The potentials of a class of a hidden variable are a Gaussian of the transformed numbers and a
     table of probabilities for each column with categories. Expectation-maximisation learns them.
