@@ -125,16 +125,22 @@ def gibbs(energy, X, rng, *, betas=(1.0, 1.0), reference=None, clamped=None, rev
     return X, log_weights
 
 
-def binary_uniforms(rng, n_sweeps, n_sites, n_chains):
-    """Return the uniform numbers of binary sweeps, shape (n_sweeps, n_sites, n_chains)."""
+def binary_uniforms(rng, n_sweeps, n_sites, n_chains, dtype=np.float64):
+    """Return the uniform numbers of binary sweeps, shape (n_sweeps, n_sites, n_chains).
+
+    They have 52 bits, or 31 bits for models in single precision.
+    """
     seeds = random_seeds([rng], n_sweeps)[:, 0]
     out = np.empty((n_sweeps, n_sites, n_chains))
     for t in range(n_sweeps):
         streams = mix(seeds[t, :, None] + STEP * np.arange(1, N_STREAMS + 1, dtype=np.uint64))
         for first in range(0, n_sites, GROUP):
             part = out[t, first : first + GROUP]
-            low = random_words(streams, part.size) >> np.uint64(12)
-            part[...] = ((low + 0.5) / 2.0**52).reshape(part.shape)
+            if dtype == np.float64:
+                part.flat = ((random_words(streams, part.size) >> np.uint64(12)) + 0.5) / 2.0**52
+            else:
+                words = random_words(streams, -(-part.size // 2)).view(np.uint32)[: part.size]
+                part.flat = ((words & np.uint32(2**31 - 1)) + 0.5) / 2.0**31
     return out
 
 

@@ -16,7 +16,6 @@ from .layers import BLOCK, N_STREAMS, logistic_noise, n_words, start_streams
 from .tables import fill_entries
 
 GROUP = 16  # variables whose changes are added to the fields together; a multiple of 4
-FEW = 8  # chains for which the loops over chains are shorter
 SMALLEST_BETA = 1e-30  # stands for 0 in divisions
 
 
@@ -210,10 +209,8 @@ def draw_group(coupling, units, limits, first, last, within, values, changes, fl
     bit = one
     for k in range(units.size):
         value = values[k * BLOCK : (k + 1) * BLOCK]
-        if is_coupled and size > FEW:
-            add_products(within[k], changes, k, BLOCK, value)
-        elif is_coupled:
-            add_products(within[k], changes, k, FEW, value)
+        if is_coupled:
+            add_products(within[k], changes, k, value[:size])
         change = changes[k * BLOCK : (k + 1) * BLOCK]
         x, limit = X[units[k]][first:last], limits[k * size : (k + 1) * size]
         for c in range(size):
@@ -226,10 +223,10 @@ def draw_group(coupling, units, limits, first, last, within, values, changes, fl
 
 
 @kernel
-def add_products(weights, changes, n, width, out):
+def add_products(weights, changes, n, out):
     """Add the products of the first n rows of ``changes`` and their weights; other weights are 0.
 
-    ``width`` is a constant number of columns, so that the loop over columns is unrolled.
+    ``changes`` has BLOCK entries per row, of which the first ``out.size`` are used.
     """
     assume_distinct()
     changes = borrowed(changes)
@@ -239,7 +236,7 @@ def add_products(weights, changes, n, width, out):
         d1 = changes[(e + 1) * BLOCK : (e + 2) * BLOCK]
         d2 = changes[(e + 2) * BLOCK : (e + 3) * BLOCK]
         d3 = changes[(e + 3) * BLOCK : (e + 4) * BLOCK]
-        for c in range(width):
+        for c in range(out.size):
             out[c] += w0 * d0[c] + w1 * d1[c] + w2 * d2[c] + w3 * d3[c]
 
 

@@ -335,8 +335,7 @@ def _writeable(array):
 def _table_block(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
     (rng,) = rngs
     X, log_weights = _writeable(X), _writeable(log_weights)
-    work = len(X) * len(conditionals.clique_vars) // 4
-    for piece in split_path(betas, work, len(betas)):
+    for piece in split_path(betas, len(X) * len(conditionals.clique_vars), len(betas)):
         with InterruptLater():  # a kernel that uses a generator must not be interrupted
             sweep_tables(
                 conditionals,

@@ -157,12 +157,12 @@ def sweep_coupled_layers(
     ndarray of shape (n_chains, n_visible), dtype STATE
         States at which the chains end.
     """
-    table, weights, visible_bias, hidden_bias, constant = conditionals
-    n_coupled, n, n_hidden, dtype = len(table), *weights.shape, weights.dtype
+    coupling, weights, visible_bias, hidden_bias, constant = conditionals
+    n_coupled, n, n_hidden, dtype = len(coupling), *weights.shape, weights.dtype
     odds, from_reference, _ = reference_odds(reference)
     constant += n_hidden * np.log(2.0) + from_reference
     log_weights += (betas[-1] - betas[0]) * constant
-    arrays = table, visible_bias, odds.astype(dtype), hidden_bias
+    arrays = coupling, visible_bias, odds.astype(dtype), hidden_bias
     *given, hidden_bias = (read_only(np.ascontiguousarray(a)) for a in arrays)
     clamped = read_only(np.ascontiguousarray(clamped.T))
     V, from_hidden = X.T.astype(dtype, order="C"), np.zeros((0, 0), dtype=dtype)
@@ -170,7 +170,7 @@ def sweep_coupled_layers(
     start = 0
     for path in split_path(betas, X.size, 1 if n_hidden else REFRESH):
         if start % REFRESH == 0:
-            np.matmul(V[:n_coupled].T, table, out=field)
+            np.matmul(V[:n_coupled].T, coupling, out=field)
             field[:, :n] += visible_bias
         start += len(path) - 1
         if n_hidden:

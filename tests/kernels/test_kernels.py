@@ -1,6 +1,7 @@
 """Tests of compiled kernels against plain Python: tables, sweeps, layers, densities, Adam."""
 
 import time
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from skmrf._kernels.tables import add_moments, binary_form, log_potentials
 from skmrf._utils.codes import STATE
 from skmrf.energies.conditionals import BinaryConditionals
 from skmrf.samplers import Product
+from skmrf.samplers.gibbs import blocks_of
 from skmrf.samplers.layers import random_seeds, reference_odds
 
 # exp may overflow to inf, log(0) is -inf, and random integers overflow on purpose; only uncompiled
@@ -198,23 +200,27 @@ def test_sweeps_leave_zero_potentials(name, seed):
     assert np.isfinite(naive_log_potential(energy, moved)).all()
 
 
-@pytest.mark.parametrize("n_chains", [70, 110])  # the last block has few or many chains
-def test_groups_of_binary_variables(n_chains, seed):
-    """Check three groups and two blocks, with hidden units, clamped entries and a constant unit."""
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "n_chains"), [(1, 1), (16, 64), (33, 65), (36, 110)])
+def test_groups_of_binary_variables(n, n_chains, dtype, seed):
+    """Check groups and blocks, with hidden units, clamped entries and a constant variable."""
     rng = np.random.default_rng(seed)
-    upper = np.triu(rng.normal(0.0, 0.4, size=(37, 37)), 1)
-    coupling, bias, odds = upper + upper.T, *rng.normal(size=(2, 37))
-    order = rng.permutation(36)
-    V = (rng.random((37, n_chains)) < 0.5).astype(float)
-    V[36] = 0.0
-    clamped, from_hidden = rng.random(V.shape) < 0.1, rng.normal(size=V.shape)
+    upper = np.triu(rng.normal(0.0, 0.4, size=(n + 1, n + 1)), 1).astype(dtype)
+    coupling, bias, odds = upper + upper.T, *rng.normal(size=(2, n + 1)).astype(dtype)
+    order = rng.permutation(n)
+    V = (rng.random((n + 1, n_chains)) < 0.5).astype(dtype)
+    V[n] = 0.0
+    clamped, from_hidden = rng.random(V.shape) < 0.1, rng.normal(size=V.shape).astype(dtype)
     expected, betas, log_weights = V.copy(), np.array([0.3, 0.6, 1.0]), np.zeros(n_chains)
     field, log_expected = V.T @ coupling + bias, np.zeros(n_chains)
-    seeds = random_seeds([np.random.default_rng([seed, b]) for b in (0, 1)], 2)
-    arrays = order, from_hidden, clamped, seeds, field, V, log_weights
+    sizes = [block.stop - block.start for block in blocks_of(n_chains)]
+    generators = [np.random.default_rng([seed, b]) for b in range(len(sizes))]
+    rows = [
+        twins.binary_uniforms(deepcopy(generator), 2, n, size, dtype)
+        for generator, size in zip(generators, sizes, strict=True)
+    ]
+    arrays = order, from_hidden, clamped, random_seeds(generators, 2), field, V, log_weights
     sweep_binary(coupling, bias, odds, betas, *arrays)
-    sizes = enumerate((64, n_chains - 64))
-    rows = [twins.binary_uniforms(np.random.default_rng([seed, b]), 2, 36, n) for b, n in sizes]
     for before, beta, numbers in zip(betas, betas[1:], np.concatenate(rows, axis=2), strict=False):
         pairs = 0.5 * np.einsum("ic,ij,jc->c", expected, coupling, expected)
         log_expected += (beta - before) * (pairs + (bias - odds) @ expected)
@@ -222,9 +228,11 @@ def test_groups_of_binary_variables(n_chains, seed):
             logit = beta * (coupling[i] @ expected + bias[i] + from_hidden[i])
             new = u < 1.0 / (1.0 + np.exp(-logit - (1.0 - beta) * odds[i]))
             expected[i] = np.where(clamped[i], expected[i], new)
-    assert_array_equal(V, expected)
-    assert_allclose(field, V.T @ coupling + bias, rtol=0, atol=1e-12)
-    assert_allclose(log_weights, log_expected, rtol=1e-12, atol=1e-12)
+    error = 1e-12 if dtype == np.float64 else 1e-4
+    same = np.equal(V, expected).all(axis=0)  # Rounding can change a state in single precision.
+    assert same.all() if dtype == np.float64 else same.mean() > 0.95
+    assert_allclose(field, V.T @ coupling + bias, rtol=0, atol=error)
+    assert_allclose(log_weights[same], log_expected[same], rtol=error, atol=error)
 
 
 # Random numbers of kernels -----------------------------------------------------------------------
