@@ -6,6 +6,8 @@ both apply. The numpy implementation updates one variable of all chains at once.
 chain. Before that, it tabulates the conditional distribution of each variable for all joint states
 of the others, so it is limited to small models; this set-up time is a separate column. The last
 columns compare the marginals of single variables.
+
+A second table has models of 200 coupled units in equilibrium, with and without hidden units.
 """
 
 import io
@@ -19,7 +21,7 @@ from _common import bars, calls_in, interleaved, options, save, timed
 from threadpoolctl import threadpool_limits
 
 from skmrf.datasets import make_ising
-from skmrf.energies import FactorGraph
+from skmrf.energies import FactorGraph, SemiRestrictedEnergy
 from skmrf.energies.conditionals import BinaryConditionals, TableConditionals
 from skmrf.inference import marginals
 from skmrf.samplers import Product, spawn_generators, sweep
@@ -27,6 +29,7 @@ from skmrf.samplers import Product, spawn_generators, sweep
 N_CHAINS = 512
 MAX_ENTRIES = 2**19  # of pgmpy's tables of conditionals
 EXACT_STATES = 2**16
+N_COUPLED_CHAINS, SWEEPS_A_CALL = 1000, 50
 COLUMNS = {
     "model": "model",
     "cliques": "cliques a variable",
@@ -38,6 +41,14 @@ COLUMNS = {
     "pgmpy_setup": "pgmpy set-up, s",
     "gap": "largest gap of marginals",
     "gap_in_errors": "in standard errors",
+}
+
+COUPLED_COLUMNS = {
+    "model": "model",
+    "flips": "share of units that change",
+    "nanoseconds": "ns a unit and chain",
+    "hidden": "hidden products, ns",
+    "fields": "first product, ns",
 }
 
 
@@ -231,6 +242,38 @@ def measure_pgmpy(graph, found, n_sweeps, n_batches=20):
     return {"pgmpy": 1e9 * seconds / (n_sweeps * graph.n_variables), "pgmpy_setup": setup}
 
 
+# Coupled units in equilibrium ---------------------------------------------------------------
+
+
+def coupled_models(fast):
+    """Yield names and energies of random models of coupled units."""
+    n, rng = 20 if fast else 200, np.random.default_rng(0)
+    upper = np.triu(rng.normal(0.0, 1.5 / np.sqrt(n), (n, n)), 1)
+    coupling, bias = upper + upper.T, rng.normal(-2.5, 1.0, n)
+    for n_hidden, dtype in ((0, np.float32), (0, np.float64), (128, np.float32)):
+        weights, hidden_bias = rng.normal(0.0, 0.03, (n, n_hidden)), np.zeros(n_hidden)
+        arrays = (a.astype(dtype) for a in (coupling, weights, bias, hidden_bias))
+        name = f"{n} units, {n_hidden} hidden units, {np.dtype(dtype)}"
+        yield name, SemiRestrictedEnergy(*arrays)
+
+
+def measure_coupled(name, energy, fast):
+    """Return one row of the second table: nanoseconds per unit and chain, and their parts."""
+    rng, n = np.random.default_rng(1), energy.weights.shape[0]
+    X = Product.uniform(energy.visible_states).sample(N_COUPLED_CHAINS, rng)
+    run = skmrf_sampler(energy, X, rng)
+    before = run(10 if fast else 100).copy()
+    flips = np.mean(run(1) != before)
+    n_sweeps = 2 if fast else SWEEPS_A_CALL
+    V, (coupling, weights, *_) = before.astype(energy.weights.dtype), energy.conditionals()
+    calls = {"nanoseconds": lambda: run(n_sweeps), "fields": lambda: V @ coupling}
+    if weights.size:
+        calls["hidden"] = lambda: [(V @ weights) @ weights.T for _ in range(n_sweeps)]
+    medians = interleaved(calls, 3 if fast else 9)
+    row = {k: 1e9 * s / (n_sweeps * n * N_COUPLED_CHAINS) for k, s in medians.items()}
+    return {"model": name, "flips": flips, **row}
+
+
 def main(argv=None):
     args = options(__doc__).parse_args(argv)
     rows = []
@@ -238,6 +281,9 @@ def main(argv=None):
         with threadpool_limits(1):
             rows.append(measure(name, graph, args.fast))
         save(args, "gibbs", rows, COLUMNS, NOTES)
+    with threadpool_limits(1):
+        coupled = [measure_coupled(*m, args.fast) for m in coupled_models(args.fast)]
+    save(args, "gibbs_coupled", coupled, COUPLED_COLUMNS, COUPLED_NOTES)
     keys = {k: h.removesuffix(", ns") for k, h in COLUMNS.items() if h.endswith(", ns")}
     xlabel = "nanoseconds per variable update"
     bars(args, "gibbs", rows, keys, lambda row: row["model"], xlabel=xlabel)
@@ -246,6 +292,13 @@ def main(argv=None):
 NOTES = (
     f"Processor time, one thread, {N_CHAINS} chains (pgmpy: one); medians of interleaved runs.",
     "Gap: largest difference of P(x_i = 1) between any two methods, including exact inference.",
+)
+
+COUPLED_NOTES = (
+    f"Processor time, one thread, {N_COUPLED_CHAINS:,} chains, {SWEEPS_A_CALL} sweeps a call; "
+    "medians of interleaved runs.",
+    "The last two columns are parts of the time: products with the weights of hidden units, and "
+    "the product with the couplings at the start of a call.",
 )
 
 if __name__ == "__main__":

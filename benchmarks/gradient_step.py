@@ -20,7 +20,7 @@ from skmrf._utils.rows import Batch
 from skmrf.energies import FactorGraph, factor_graph
 from skmrf.energies.conditionals import BinaryConditionals
 from skmrf.learners import PCD
-from skmrf.samplers import Product
+from skmrf.samplers import Product, layers
 from skmrf.samplers import gibbs as sampler
 from skmrf.training import loop
 from skmrf.training.settings import Settings
@@ -29,7 +29,7 @@ BATCH = 256
 STEPS_PER_CALL = 8
 COMPILED = (
     (sampler, "sweep_tables"),
-    (sampler, "sweep_binary"),
+    (layers, "sweep_binary"),
     (factor_graph, "add_moments"),
     (factor_graph, "binary_form"),
     (FactorGraph, "_add_gram"),

@@ -5,7 +5,11 @@ from itertools import pairwise, product
 import numpy as np
 from zoo import enumerate_states, naive_log_potential
 
+from skmrf._kernels.gibbs import GROUP
+from skmrf._kernels.layers import N_STREAMS, STEP
 from skmrf.energies import PairwiseEnergy
+from skmrf.energies.conditionals import BinaryConditionals
+from skmrf.samplers.layers import random_seeds
 from skmrf.variational.bipartite import UnitBeliefs
 
 
@@ -99,21 +103,67 @@ def gibbs(energy, X, rng, *, betas=(1.0, 1.0), reference=None, clamped=None, rev
     """Run systematic-scan Gibbs sweeps, chain by chain, and return X and the log-weights.
 
     Each update uses one uniform number, except for variables with one state. As in the kernels,
-    large uniform numbers give the last state, but for two states small ones give state 1.
+    large uniform numbers give the last state, but for two states small ones give state 1. The
+    kernel of binary pairwise models draws its random numbers in another order.
     """
     reference = uniform_reference(energy) if reference is None else reference
     X, log_weights = np.array(X), np.zeros(len(X))
-    sites = range(energy.n_variables)
+    sites = [i for i in range(energy.n_variables) if energy.n_states[i] > 1]
+    sites = sites[::-1] if reverse else sites
+    is_binary = isinstance(energy.conditionals(), BinaryConditionals)
+    numbers = binary_uniforms(rng, len(betas) - 1, len(sites), len(X)) if is_binary else None
     for c, x in enumerate(X):
-        for before, beta in pairwise(betas):
+        for t, (before, beta) in enumerate(pairwise(betas)):
             if beta != before:
                 log_f = naive_log_potential(energy, x[None])[0]
-                log_reference = sum(reference[i][x[i]] for i in sites)
+                log_reference = sum(reference[i][s] for i, s in enumerate(x))
                 log_weights[c] += (beta - before) * (log_f - log_reference)
-            for i in reversed(sites) if reverse else sites:
-                if energy.n_states[i] > 1 and not (clamped is not None and clamped[c, i]):
-                    x[i] = _draw(conditional(energy, x, i, beta, reference), rng.random())
+            for k, i in enumerate(sites):
+                if clamped is None or not clamped[c, i]:
+                    u = numbers[t, k, c] if is_binary else rng.random()
+                    x[i] = _draw(conditional(energy, x, i, beta, reference), u)
     return X, log_weights
+
+
+def binary_uniforms(rng, n_sweeps, n_sites, n_chains, dtype=np.float64):
+    """Return the uniform numbers of binary sweeps, shape (n_sweeps, n_sites, n_chains).
+
+    They have 52 bits, or 31 bits for models in single precision.
+    """
+    seeds = random_seeds([rng], n_sweeps)[:, 0]
+    out = np.empty((n_sweeps, n_sites, n_chains))
+    for t in range(n_sweeps):
+        streams = mix(seeds[t, :, None] + STEP * np.arange(1, N_STREAMS + 1, dtype=np.uint64))
+        for first in range(0, n_sites, GROUP):
+            part = out[t, first : first + GROUP]
+            if dtype == np.float64:
+                part.flat = ((random_words(streams, part.size) >> np.uint64(12)) + 0.5) / 2.0**52
+            else:
+                words = random_words(streams, -(-part.size // 2)).view(np.uint32)[: part.size]
+                part.flat = ((words & np.uint32(2**31 - 1)) + 0.5) / 2.0**31
+    return out
+
+
+def mix(words):
+    """Return the random numbers of splitmix64 for these states."""
+    for factor, shift in ((0xBF58476D1CE4E5B9, 30), (0x94D049BB133111EB, 27)):
+        words = (words ^ (words >> np.uint64(shift))) * np.uint64(factor)
+    return words ^ (words >> np.uint64(31))
+
+
+def random_words(states, size):
+    """Return random integers of parallel generators of the kind xoshiro256++, changing states."""
+    words = []
+    while len(words) < size:
+        a, b, c, d = states.copy()
+        words.extend(_rotate(a + d, 23) + a)
+        c, d = c ^ a, d ^ b
+        states[:] = a ^ d, b ^ c, c ^ (b << np.uint64(17)), _rotate(d, 45)
+    return np.array(words[:size], dtype=np.uint64)
+
+
+def _rotate(word, n):
+    return (word << np.uint64(n)) | (word >> np.uint64(64 - n))
 
 
 def _draw(p, u):

@@ -131,6 +131,23 @@ def read_only(array):
     return view
 
 
+def _lowest_bit(_, number):
+    def count_trailing_zeros(_context, builder, _signature, args):
+        return builder.cttz(args[0], cgutils.false_bit)
+
+    return number(number), count_trailing_zeros
+
+
+def _assume_distinct(_):
+    def mark_arguments(context, builder, _signature, _args):
+        for argument in builder.function.args:
+            if argument.type.is_pointer:
+                argument.add_attribute("noalias")
+        return context.get_dummy_value()
+
+    return numba.types.none(), mark_arguments
+
+
 def _borrowed(_, array):
     def drop_owner(context, builder, _, args):
         view = make_array(array)(context, builder, args[0])
@@ -146,7 +163,19 @@ if numba.config.DISABLE_JIT:
     def borrowed(array):
         """Return the array unchanged, because only compiled code needs a view of it."""
         return array
+
+    def lowest_bit(number):
+        """Return the position of the lowest bit that is 1, or 64 if the number is 0."""
+        return int(number & -number).bit_length() - 1 if number else 64
+
+    def assume_distinct():
+        """Do nothing, because only compiled code makes use of the assumption."""
 else:
     #: Return a view of an array without reference counting. If arrays are read from tuples inside
     #: of loops, the atomic reference counting takes several times longer than the arithmetic.
     borrowed = intrinsic(_borrowed)
+    #: Tell the compiler that the array arguments of a kernel do not overlap. Otherwise each loop
+    #: checks this at run time, which takes longer than short loops.
+    assume_distinct = intrinsic(_assume_distinct)
+    #: Return the position of the lowest bit that is 1, or 64 if the number is 0.
+    lowest_bit = intrinsic(_lowest_bit)

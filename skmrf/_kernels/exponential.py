@@ -39,6 +39,9 @@ E3, E4, E5 = 0.22222212022723145, 0.1818284078753836, 0.153329839578825
 E6 = 0.14603780601988015
 LONG_SHIFT = np.uint64(0xFFF6A09E667F3BCD)  # bits of sqrt(1/2) minus bits of 1
 LONG_BITS, LONG_BIAS, BIAS = np.uint64(52), np.uint64(1023), np.int32(1023)
+LARGEST = np.int32(2**31 - 1)
+UNUSED_BITS, MANTISSA_BITS = np.uint64(12), np.uint64(2**52 - 1)
+ONE_BITS, BELOW_ONE = np.uint64(0x3FF << 52), 1.0 - 2.0**-53
 # Without "reassoc", which would add the two parts of log 2.
 EXACT = {"fastmath": {"contract", "nsz"}, "error_model": "numpy"}
 
@@ -143,6 +146,41 @@ def _vectorised_logarithms(x, bits):
         f, n = x[j] - ONE, np.float32(bits[j])
         p = D0 + f * (D1 + f * (D2 + f * (D3 + f * (D4 + f * (D5 + f * D6)))))
         x[j] = n * LOG_2_REST + f * f * (p * f - HALF) + f + n * LOG_2
+
+
+def uniform_odds(words, out):
+    """Write u / (1 - u) to ``out``, for uniform random numbers u from random integers.
+
+    ``words`` has dtype uint64 and at least as many bytes as ``out``. The numbers u are 31 bits plus
+    a half in float32, and 52 bits plus a half in float64.
+    """
+    if out.dtype == np.float32:
+        _odds32(words, out)
+    else:
+        _odds64(words, out)
+
+
+def _odds32(words, out):
+    integers = words.view(np.int32)
+    for j in range(out.size):
+        low = integers[j] & LARGEST
+        high = np.int32(LARGEST - low)
+        out[j] = (np.float32(low) + HALF) / (np.float32(high) + HALF)
+
+
+def _odds64(words, out):
+    pattern = out.view(np.uint64)
+    for j in range(out.size):
+        pattern[j] = words[j] >> UNUSED_BITS
+    for j in range(out.size):
+        low = np.uint64(pattern[j] | ONE_BITS).view(np.float64)  # in [1, 2)
+        high = np.uint64((pattern[j] ^ MANTISSA_BITS) | ONE_BITS).view(np.float64)
+        out[j] = (low - BELOW_ONE) / (high - BELOW_ONE)
+
+
+@overload(uniform_odds, inline="always")
+def _uniform_odds(words, out):  # noqa: ARG001
+    return _odds32 if out.dtype == types.float32 else _odds64
 
 
 def log_one_plus(f, n):

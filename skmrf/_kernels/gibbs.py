@@ -10,12 +10,12 @@ Clamped variables are skipped. X and log_weights are changed in place.
 
 import numpy as np
 
-from ._jit import borrowed, inlined, kernel
+from ._jit import assume_distinct, borrowed, inlined, kernel, lowest_bit
 from .elimination import draw_categorical
-from .exponential import logarithms
-from .layers import logistic_noise
+from .layers import BLOCK, N_STREAMS, logistic_noise, n_words, start_streams
 from .tables import fill_entries
 
+GROUP = 16  # variables whose changes are added to the fields together; a multiple of 4
 SMALLEST_BETA = 1e-30  # stands for 0 in divisions
 
 
@@ -99,85 +99,163 @@ def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, sco
             entry[conditionals.var_clique[e]] += (new - old) * stride
 
 
-@inlined
-def update_in_order(coupling, order, noise, clamped, c, x, field):
-    """Draw the variables of chain c in the given order, and update the fields of all variables.
-
-    A variable is 1 if its field exceeds its noise. Clamped variables are skipped.
-    """
-    kind = x.dtype.type
-    one, zero = kind(1), kind(0)
-    masked = clamped.shape[0] > 0
-    for place in range(order.size):
-        i = order[place]
-        if masked and clamped[c, i]:
-            continue
-        new = one if field[i] > noise[i] else zero
-        change = new - x[i]
-        if change != zero:
-            x[i] = new
-            row = coupling[i]
-            for j in range(x.size):
-                field[j] += change * row[j]
-
-
 @kernel
-def sweep_binary(conditionals, odds, betas, order, X, field, clamped, log_weights, rng):
+def sweep_binary(
+    coupling, bias, odds, betas, order, from_hidden, clamped, seeds, field, X, log_weights
+):
     """Run Gibbs sweeps on a binary pairwise model.
 
-    X contains zeros and ones of the dtype of the couplings. ``field``, which is
-    ``bias + X @ coupling``, is updated in place. ``odds`` has the log odds of the variables in the
-    reference. Log weights lack the constant terms of the model and of the reference.
+    Rows of ``X``, ``from_hidden`` and ``clamped`` are variables. Rows of ``field``, which is
+    ``bias + X.T @ coupling`` and is updated in place, are chains. ``coupling`` and ``field`` can
+    have further columns. ``coupling`` has no rows if the variables are not coupled. X contains
+    zeros and ones of the dtype of the couplings. ``from_hidden`` is added to the fields of all
+    sweeps; it can be empty. ``seeds`` has four random integers for each sweep and each block of
+    BLOCK chains. ``odds`` has the log odds of the variables in the reference. Log weights lack the
+    constant terms of the model and of the reference.
+
+    A group of variables is drawn in all chains of a block. Then its changes are added to the
+    fields of all variables.
     """
-    coupling, bias = borrowed(conditionals.coupling), borrowed(conditionals.bias)
-    X, field, clamped = borrowed(X), borrowed(field), borrowed(clamped)
-    n = bias.size
-    masked = clamped.shape[0] > 0
-    noise, bits, limits = np.empty(n), np.empty(n, np.int32), np.empty(n, X.dtype)
-    for c in range(X.shape[0]):
-        x, f = X[c], field[c]
+    X, field, order = borrowed(X), borrowed(field), borrowed(order)
+    size = GROUP * BLOCK
+    limits, bits = np.empty(size, X.dtype), np.empty(size, np.int32)
+    words = np.empty(n_words(size, X.itemsize), np.uint64)
+    streams = np.empty((4, N_STREAMS), np.uint64)
+    values, changes = np.zeros(size, X.dtype), np.zeros(size + BLOCK, X.dtype)
+    within, flips = np.zeros((GROUP, GROUP), X.dtype), np.empty(BLOCK, X.dtype)
+    for first in range(0, X.shape[1], BLOCK):
+        last = min(first + BLOCK, X.shape[1])
+        fields = field[first:last]
         for t in range(betas.size - 1):
-            beta = betas[t + 1]
-            if beta != betas[t]:
-                total = 0.0
-                for i in range(n):
-                    total += x[i] * (0.5 * (f[i] + bias[i]) - odds[i])
-                log_weights[c] += (beta - betas[t]) * total
-            for i in range(n):
-                noise[i] = 0.5
-            for place in range(order.size):
-                i = order[place]
-                if not (masked and clamped[c, i]):
-                    noise[i] = rng.random()
-            for i in range(n):
-                noise[i] = noise[i] / (1.0 - noise[i])
-            logarithms(noise, bits)
-            factor, rest = 1.0 / max(beta, SMALLEST_BETA), 1.0 - beta
-            for i in range(n):
-                limits[i] = factor * (noise[i] - rest * odds[i])
-            update_in_order(coupling, order, limits, clamped, c, x, f)
+            beta, change = betas[t + 1], betas[t + 1] - betas[t]
+            start_streams(seeds[t, first // BLOCK], streams)
+            if change != 0.0:
+                add_log_ratios(change, bias, odds, order, fields, X, first, log_weights)
+            for start in range(0, order.size, GROUP):
+                units = order[start : start + GROUP]
+                used = units.size * (last - first)
+                logistic_noise(streams, words, limits[:used], bits)
+                set_limits(beta, odds, units, from_hidden, clamped, X, first, last, limits)
+                draw_group(
+                    coupling, units, limits, first, last, within, values, changes, flips, fields, X
+                )
+                if coupling.shape[0] > 0:
+                    add_changes(coupling, units, changes, flips, fields)
 
 
 @kernel
-def draw_in_order(coupling, order, from_hidden, scale, shift, words, clamped, field, X):
-    """Draw the coupled visible variables of each chain in the given order.
+def add_log_ratios(change, bias, odds, order, fields, X, first, log_weights):
+    """Add ``change`` times the log ratio of model and reference to the log weights of a block.
 
-    Variable i is 1 if ``scale * (field + from_hidden) + shift`` exceeds its logistic noise. X
-    contains zeros and ones of the dtype of the couplings. ``field``, without the part from the
-    hidden units, is updated in place. ``words`` has a random integer for each variable of each
-    chain. With ``scale`` 1, ``shift`` is ignored.
+    ``fields`` has the rows of the chains of the block, whose first chain is ``first``.
     """
-    coupling, field, X = borrowed(coupling), borrowed(field), borrowed(X)
-    from_hidden, words, clamped = borrowed(from_hidden), borrowed(words), borrowed(clamped)
-    n, factor, has_hidden = X.shape[1], X.dtype.type(1.0 / scale), from_hidden.shape[0] > 0
-    noise, bits = np.empty(n, X.dtype), np.empty(n, np.int32)
-    for c in range(X.shape[0]):
-        x, f = X[c], field[c]
-        logistic_noise(words[c * n : (c + 1) * n], noise, bits)
-        if scale != 1.0:
-            for j in range(n):
-                noise[j] = factor * (noise[j] - shift[j])
-        if has_hidden:
-            for j in range(n):
-                noise[j] -= from_hidden[c, j]
-        update_in_order(coupling, order, noise, clamped, c, x, f)
+    half = X.dtype.type(0.5)
+    for place in range(order.size):
+        i = order[place]
+        x, b, log_odds = X[i], bias[i], odds[i]
+        for c in range(fields.shape[0]):
+            ratio = half * (fields[c, i] + b) - log_odds
+            log_weights[first + c] += change * (x[first + c] * ratio)
+
+
+@kernel
+def set_limits(beta, odds, units, from_hidden, clamped, X, first, last, limits):
+    """Replace noise by the limits that the fields of variables with state 1 exceed."""
+    assume_distinct()
+    limits, X = borrowed(limits), borrowed(X)
+    from_hidden, clamped = borrowed(from_hidden), borrowed(clamped)
+    kind, size = X.dtype.type, last - first
+    factor, rest = kind(1.0 / max(beta, SMALLEST_BETA)), kind(1.0 - beta)
+    for k in range(units.size):
+        i = units[k]
+        limit = limits[k * size : (k + 1) * size]
+        if beta != 1.0:
+            shift = rest * odds[i]
+            for c in range(size):
+                limit[c] = factor * (limit[c] - shift)
+        if from_hidden.shape[0] > 0:
+            hidden = from_hidden[i][first:last]
+            for c in range(size):
+                limit[c] -= hidden[c]
+        if clamped.shape[0] > 0:
+            x, fixed = X[i][first:last], clamped[i][first:last]
+            for c in range(size):
+                if fixed[c]:
+                    limit[c] = kind(np.inf) if x[c] == kind(0) else kind(-np.inf)
+
+
+@kernel
+def draw_group(coupling, units, limits, first, last, within, values, changes, flips, fields, X):
+    """Draw variables one after the other, each in all chains of a block.
+
+    A variable is 1 if its field exceeds its limit. ``changes`` receives the changes of the states.
+    Bit k of ``flips`` is 1 if variable k of the group changed. ``within`` and ``values`` are
+    scratch. Fields are not updated.
+    """
+    assume_distinct()
+    limits, changes, values = borrowed(limits), borrowed(changes), borrowed(values)
+    within, X = borrowed(within), borrowed(X)
+    kind, size = X.dtype.type, last - first
+    one, zero = kind(1), kind(0)
+    flips[:] = zero
+    for k in range(units.size):
+        i, value = units[k], values[k * BLOCK : (k + 1) * BLOCK]
+        for c in range(size):
+            value[c] = fields[c, i]
+    is_coupled = coupling.shape[0] > 0
+    for k in range(units.size if is_coupled else 0):
+        for e in range(k):
+            within[k, e] = coupling[units[k], units[e]]
+    bit = one
+    for k in range(units.size):
+        value = values[k * BLOCK : (k + 1) * BLOCK]
+        if is_coupled:
+            add_products(within[k], changes, k, value[:size])
+        change = changes[k * BLOCK : (k + 1) * BLOCK]
+        x, limit = X[units[k]][first:last], limits[k * size : (k + 1) * size]
+        for c in range(size):
+            new = one if value[c] > limit[c] else zero
+            difference = new - x[c]
+            x[c] = new
+            change[c] = difference
+            flips[c] += bit * abs(difference)
+        bit += bit
+
+
+@kernel
+def add_products(weights, changes, n, out):
+    """Add the products of the first n rows of ``changes`` and their weights; other weights are 0.
+
+    ``changes`` has BLOCK entries per row, of which the first ``out.size`` are used.
+    """
+    assume_distinct()
+    changes = borrowed(changes)
+    for e in range(0, n, 4):
+        w0, w1, w2, w3 = weights[e], weights[e + 1], weights[e + 2], weights[e + 3]
+        d0 = changes[e * BLOCK : (e + 1) * BLOCK]
+        d1 = changes[(e + 1) * BLOCK : (e + 2) * BLOCK]
+        d2 = changes[(e + 2) * BLOCK : (e + 3) * BLOCK]
+        d3 = changes[(e + 3) * BLOCK : (e + 4) * BLOCK]
+        for c in range(out.size):
+            out[c] += w0 * d0[c] + w1 * d1[c] + w2 * d2[c] + w3 * d3[c]
+
+
+@kernel
+def add_changes(coupling, units, changes, flips, fields):
+    """Add the changes of variables, two at a time, to the fields of all variables.
+
+    Row GROUP of ``changes`` is 0.
+    """
+    assume_distinct()
+    coupling, fields = borrowed(coupling), borrowed(fields)
+    for c in range(fields.shape[0]):
+        f, rest = fields[c], np.int64(flips[c])
+        while rest != 0:
+            k = lowest_bit(rest)
+            rest &= rest - 1
+            e = min(lowest_bit(rest), GROUP)  # Without a second variable, the row of zeros.
+            rest &= rest - 1
+            factor, second = changes[k * BLOCK + c], changes[e * BLOCK + c]
+            row, other = coupling[units[k]], coupling[units[min(e, units.size - 1)]]
+            for j in range(f.size):
+                f[j] += factor * row[j] + second * other[j]

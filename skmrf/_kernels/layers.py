@@ -12,8 +12,8 @@ result is above 1e-17.
 
 import numpy as np
 
-from ._jit import inlined, kernel
-from .exponential import exponentials, logarithms
+from ._jit import assume_distinct, borrowed, inlined, kernel
+from .exponential import exponentials, logarithms, uniform_odds
 
 GROUP = 64  # factors of at most 2 per logarithm, so that their product does not overflow
 LOG2_E = 1.4426950408889634
@@ -24,6 +24,14 @@ LOWEST = -708.0  # smaller arguments give less than the smallest normal number
 C2, C3, C4, C5, C6, C7 = 1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040
 C8, C9, C10, C11, C12 = 1 / 40320, 1 / 362880, 1 / 3628800, 1 / 39916800, 1 / 479001600
 C13 = 1 / 6227020800
+BLOCK = 64  # chains with the same random generator
+N_STREAMS = 16  # parallel generators, so that loops are vectorised
+# Shifts of xoshiro256++ (D. Blackman and S. Vigna, ACM Trans. Math. Softw. 47, 2021).
+WIDTH, TURN, SHIFT, LAST_TURN = np.uint64(64), np.uint64(23), np.uint64(17), np.uint64(45)
+# Constants of splitmix64 (G. Steele, D. Lea and C. Flood, OOPSLA 2014).
+STEP = np.uint64(0x9E3779B97F4A7C15)
+FACTORS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64)
+MIX_SHIFTS = np.array([30, 27, 31], dtype=np.uint64)
 
 
 @kernel
@@ -86,33 +94,78 @@ def draw_units(activation, bias, scale, shift, noise, out):
 
 
 @inlined
-def logistic_noise(words, out, bits):
-    """Convert random integers to logistic random numbers, whose cumulative function is a sigmoid.
+def start_streams(seeds, streams):
+    """Set the states of parallel generators, shape (4, N_STREAMS), from four random integers.
 
-    ``words`` and ``out`` have entries of the same size. The sign bit of an integer is ignored.
-    ``bits`` is scratch for the logarithms.
+    Row r contains the numbers of the generator splitmix64 with the seed ``seeds[r]``.
     """
-    half, kind = out.dtype.type(0.5), words.dtype.type
-    top = kind(np.iinfo(words.dtype).max)
-    for j in range(out.size):
-        low = words[j] & top
-        high = kind(top - low)
-        out[j] = (out.dtype.type(low) + half) / (out.dtype.type(high) + half)
+    for r in range(4):
+        word = seeds[r]
+        for k in range(N_STREAMS):
+            word += STEP
+            mixed = (word ^ (word >> MIX_SHIFTS[0])) * FACTORS[0]
+            mixed = (mixed ^ (mixed >> MIX_SHIFTS[1])) * FACTORS[1]
+            streams[r, k] = mixed ^ (mixed >> MIX_SHIFTS[2])
+
+
+@inlined
+def fill_words(streams, words):
+    """Fill an array with random integers from parallel generators of the kind xoshiro256++.
+
+    ``streams`` has the states of the generators, shape (4, N_STREAMS). The size of ``words`` is a
+    multiple of N_STREAMS.
+    """
+    first, second, third, fourth = streams[0], streams[1], streams[2], streams[3]
+    for start in range(0, words.size, N_STREAMS):
+        for k in range(N_STREAMS):
+            a, b, c, d = first[k], second[k], third[k], fourth[k]
+            total = a + d
+            words[start + k] = ((total << TURN) | (total >> (WIDTH - TURN))) + a
+            c ^= a
+            d ^= b
+            first[k], second[k], third[k] = a ^ d, b ^ c, c ^ (b << SHIFT)
+            fourth[k] = (d << LAST_TURN) | (d >> (WIDTH - LAST_TURN))
+
+
+@inlined
+def n_words(size, itemsize):
+    """Return how many integers of 64 bits contain ``size`` integers of ``itemsize`` bytes."""
+    return -(-size * itemsize // (8 * N_STREAMS)) * N_STREAMS
+
+
+@kernel
+def logistic_noise(streams, words, out, bits):
+    """Draw logistic random numbers, whose cumulative distribution function is a sigmoid.
+
+    ``streams`` has the states of the random generators. ``words`` and ``bits`` are scratch:
+    ``words`` has dtype uint64 and at least :func:`n_words` entries, and ``bits`` is for the
+    logarithms.
+    """
+    assume_distinct()
+    streams, words, out, bits = borrowed(streams), borrowed(words), borrowed(out), borrowed(bits)
+    fill_words(streams, words[: n_words(out.size, out.itemsize)])
+    uniform_odds(words, out)
     logarithms(out, bits)
 
 
 @kernel
-def draw_by_words(activation, bias, scale, words):
+def draw_layer(activation, bias, scale, seeds):
     """Replace the activations of a layer by states: 1 if the logit exceeds its logistic noise.
 
-    ``bias`` has one entry per unit, and ``words`` has a random integer for each unit of each chain.
+    ``bias`` has one entry per unit. ``seeds`` has four random integers for each block of BLOCK
+    chains.
     """
+    activation = borrowed(activation)
     kind = activation.dtype.type
     one, zero, scale = kind(1), kind(0), kind(scale)
     n = activation.shape[1]
     noise, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
+    words = np.empty(n_words(n, activation.itemsize), np.uint64)
+    streams = np.empty((4, N_STREAMS), np.uint64)
     for c in range(activation.shape[0]):
-        logistic_noise(words[c * n : (c + 1) * n], noise, bits)
+        if c % BLOCK == 0:
+            start_streams(seeds[c // BLOCK], streams)
+        logistic_noise(streams, words, noise, bits)
         for j in range(n):
             is_one = scale * (activation[c, j] + bias[j]) > noise[j]
             activation[c, j] = one if is_one else zero

@@ -5,31 +5,27 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels._jit import read_only
-from .._kernels.gibbs import sweep_binary, sweep_tables
+from .._kernels.gibbs import sweep_tables
+from .._kernels.layers import BLOCK
 from .._utils.codes import STATE
 from .._utils.interrupts import InterruptLater
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.parallel import run_blocks
 from .._utils.rows import dense_rows
-from ..energies.conditionals import (
-    BinaryConditionals,
-    BipartiteConditionals,
-    CoupledLayerConditionals,
-)
+from ..energies.conditionals import BipartiteConditionals, TableConditionals
 from .layers import (
+    align_couplings,
     have_two_states,
-    reference_odds,
+    split_path,
     sweep_coupled_layers,
     sweep_from_hidden,
     sweep_layers,
     sweep_on_device,
 )
 
-BLOCK = 64
 UPDATES_A_UNIT = 50_000  # draws of a part of the chains that is worth a thread, about a ms
 MAX_BLOCKS_A_UNIT = 8
 CHUNK = 4096  # rows counted at once
-UPDATES_A_CALL = 4_000_000
 UPDATES_TO_SEND = 20_000_000  # takes about a second
 
 
@@ -255,8 +251,10 @@ def sweep(
     order = np.flatnonzero(np.asarray(energy.visible_states) > 1)
     order = order[::-1].copy() if reverse else order
     run, n_blocks = _block_function(conditionals), 1
-    if run in (_layer_blocks, _coupled_blocks):
+    if run is not _table_block:
         n_blocks = blocks_per_unit(energy, len(betas) - 1)
+    if run is _coupled_blocks:
+        conditionals = align_couplings(conditionals)
     tasks = []
     for chains, rngs in split_chains(len(X), generators, n_blocks):
         arrays = X[chains], clamped[chains], log_weights[chains]
@@ -326,15 +324,7 @@ def _block_function(conditionals):
     """Return the function that sweeps a part of the chains."""
     if isinstance(conditionals, BipartiteConditionals):
         return _layer_blocks
-    if isinstance(conditionals, CoupledLayerConditionals):
-        return _coupled_blocks
-    return _binary_block if isinstance(conditionals, BinaryConditionals) else _table_block
-
-
-def _split_path(betas, updates_a_sweep):
-    """Split a path of inverse temperatures into pieces; Ctrl-C works between two pieces."""
-    length = max(1, UPDATES_A_CALL // max(updates_a_sweep, 1))
-    return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
+    return _table_block if isinstance(conditionals, TableConditionals) else _coupled_blocks
 
 
 def _writeable(array):
@@ -345,8 +335,7 @@ def _writeable(array):
 def _table_block(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
     (rng,) = rngs
     X, log_weights = _writeable(X), _writeable(log_weights)
-    work = len(X) * len(conditionals.clique_vars)
-    for piece in _split_path(betas, work):
+    for piece in split_path(betas, len(X) * len(conditionals.clique_vars), len(betas)):
         with InterruptLater():  # a kernel that uses a generator must not be interrupted
             sweep_tables(
                 conditionals,
@@ -360,19 +349,6 @@ def _table_block(conditionals, reference, betas, order, X, clamped, log_weights,
                 rng,
             )
     return X, log_weights, rngs
-
-
-def _binary_block(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
-    (rng,) = rngs
-    coupling, bias, constant = conditionals
-    odds, from_reference, _ = reference_odds(reference)
-    log_weights = log_weights + (betas[-1] - betas[0]) * (constant + from_reference)
-    X = X.astype(coupling.dtype)
-    for piece in _split_path(betas, X.size * 4):
-        field = X @ coupling + bias
-        with InterruptLater():  # a kernel that uses a generator must not be interrupted
-            sweep_binary(conditionals, odds, piece, order, X, field, clamped, log_weights, rng)
-    return X.astype(STATE), log_weights, rngs
 
 
 def _layer_blocks(conditionals, reference, betas, _order, X, clamped, log_weights, rngs):
@@ -414,8 +390,6 @@ def move_from_hidden(energy, H, generators, n_sweeps):
 
 
 def _coupled_blocks(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
-    log_weights, blocks = _writeable(log_weights), blocks_of(len(X))
-    X = sweep_coupled_layers(
-        conditionals, reference, betas, order, X, clamped, log_weights, rngs, blocks
-    )
+    log_weights = _writeable(log_weights)
+    X = sweep_coupled_layers(conditionals, reference, betas, order, X, clamped, log_weights, rngs)
     return X, log_weights, rngs

@@ -6,8 +6,9 @@ generator.
 
 import numpy as np
 
-from .._kernels.gibbs import SMALLEST_BETA, draw_in_order
-from .._kernels.layers import draw_by_words, draw_units, softplus_sums, unit_means
+from .._kernels._jit import read_only
+from .._kernels.gibbs import sweep_binary
+from .._kernels.layers import draw_layer, draw_units, softplus_sums, unit_means
 from .._utils.codes import STATE
 from ..energies.conditionals import (
     BinaryConditionals,
@@ -18,6 +19,7 @@ from ..energies.conditionals import (
 )
 
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
+UPDATES_A_CALL = 1_000_000  # of variables, which take about 10 ms
 
 
 class _UniformNoise:
@@ -35,22 +37,26 @@ class _UniformNoise:
         return self.array
 
 
-class _Words:
-    """Random integers for a layer of units; each block of chains has its own generator.
+def random_seeds(generators, n_sweeps):
+    """Return seeds for the random generators of compiled kernels.
 
-    They have 32 bits for parameters of dtype float32, else 64 bits.
+    Each sweep has its own seeds, so that two sweeps in one call and in two calls have equal
+    results.
+
+    Parameters
+    ----------
+    generators : list of numpy.random.Generator
+        One generator per block of chains.
+    n_sweeps : int
+        Number of sweeps.
+
+    Returns
+    -------
+    ndarray of shape (n_sweeps, n_blocks, 4), dtype uint64
+        Random integers.
     """
-
-    def __init__(self, generators, blocks, n_units, dtype):
-        self.integer = np.int32 if dtype == np.float32 else np.int64
-        n_bytes = n_units * np.dtype(self.integer).itemsize
-        sizes = [-(-(b.stop - b.start) * n_bytes // 8) for b in blocks]
-        self.sources = list(zip(generators, sizes, strict=True))
-
-    def draw(self):
-        """Return new random integers, one for each unit of each chain."""
-        words = [rng.bit_generator.random_raw(size) for rng, size in self.sources]
-        return np.concatenate(words).view(self.integer)
+    seeds = [rng.bit_generator.random_raw(4 * n_sweeps).reshape(-1, 4) for rng in generators]
+    return np.stack(seeds, axis=1)
 
 
 def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, generators, blocks):
@@ -115,7 +121,7 @@ def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, genera
 
 
 def sweep_coupled_layers(
-    conditionals, reference, betas, order, X, clamped, log_weights, generators, blocks
+    conditionals, reference, betas, order, X, clamped, log_weights, generators
 ):
     r"""Run Gibbs sweeps of coupled visible variables and a layer of hidden units.
 
@@ -130,13 +136,13 @@ def sweep_coupled_layers(
     Parameters
     ----------
     conditionals : CoupledLayerConditionals
-        Couplings :math:`K`, weights :math:`W` and biases of the model.
+        Couplings :math:`K`, weights :math:`W` and biases, from :func:`align_couplings`.
     reference : Product
         Distribution of the visible variables at beta = 0.
     betas : ndarray of shape (n_sweeps + 1,)
         Path of inverse temperatures.
-    order : ndarray of int of shape (n_visible,)
-        Order of the visible variables in a sweep.
+    order : ndarray of int
+        Order of the visible variables in a sweep, without variables with one state.
     X : ndarray of shape (n_chains, n_visible)
         States at which the chains start.
     clamped : ndarray of bool
@@ -145,8 +151,6 @@ def sweep_coupled_layers(
         Log weights of annealed importance sampling, which are increased in place.
     generators : list of numpy.random.Generator
         One generator per block of chains.
-    blocks : list of slice
-        Chains of each generator.
 
     Returns
     -------
@@ -154,37 +158,86 @@ def sweep_coupled_layers(
         States at which the chains end.
     """
     coupling, weights, visible_bias, hidden_bias, constant = conditionals
-    n_visible, n_hidden = weights.shape
-    dtype = weights.dtype
-    odds = (reference.log_p[reference.start + 1] - reference.log_p[reference.start]).astype(dtype)
-    constant += n_hidden * np.log(2.0) - reference.log_p[reference.start].sum()
-    hidden_words = _Words(generators, blocks, n_hidden, dtype)
-    visible_words = _Words(generators, blocks, n_visible, dtype)
-    from_hidden = np.zeros((0, n_visible), dtype=dtype)
-    is_coupled, start = coupling.any(), X.astype(dtype)
-    V = start.copy()
-    for t, (before, beta) in enumerate(zip(betas[:-1].tolist(), betas[1:].tolist(), strict=True)):
-        if t % REFRESH == 0:
-            field = V @ coupling + visible_bias
-        H = V @ weights
-        if beta != before:
-            linear = np.einsum("ij,ij->i", V, 0.5 * (field + visible_bias) - odds) + constant
-            log_weights += (beta - before) * linear
-            log_weights += _softplus(H, hidden_bias[None], beta)
-            log_weights -= _softplus(H, hidden_bias[None], before)
+    n_coupled, n, n_hidden, dtype = len(coupling), *weights.shape, weights.dtype
+    odds, from_reference, _ = reference_odds(reference)
+    constant += n_hidden * np.log(2.0) + from_reference
+    log_weights += (betas[-1] - betas[0]) * constant
+    arrays = coupling, visible_bias, odds.astype(dtype), hidden_bias
+    *given, hidden_bias = (read_only(np.ascontiguousarray(a)) for a in arrays)
+    clamped = read_only(np.ascontiguousarray(clamped.T))
+    V, from_hidden = X.T.astype(dtype, order="C"), np.zeros((0, 0), dtype=dtype)
+    field = _aligned_zeros(len(X), n, dtype)
+    start = 0
+    for path in split_path(betas, X.size, 1 if n_hidden else REFRESH):
+        if start % REFRESH == 0:
+            np.matmul(V[:n_coupled].T, coupling, out=field)
+            field[:, :n] += visible_bias
+        start += len(path) - 1
         if n_hidden:
-            draw_by_words(H, hidden_bias, beta, hidden_words.draw())
-            from_hidden = H @ weights.T
-        scale, shift = max(beta, SMALLEST_BETA), dtype.type(1 - beta) * odds
-        words = visible_words.draw()
-        if is_coupled or not n_hidden:
-            draw_in_order(coupling, order, from_hidden, scale, shift, words, clamped, field, V)
-            continue
-        V = from_hidden
-        draw_by_words(V, visible_bias + shift / dtype.type(scale), scale, words)
-        if clamped.size:
-            np.copyto(V, start, where=clamped)
-    return V.astype(STATE)
+            H = V.T @ weights
+            if path[1] != path[0]:
+                log_weights += _softplus(H, hidden_bias[None], path[1])
+                log_weights -= _softplus(H, hidden_bias[None], path[0])
+            draw_layer(H, hidden_bias, path[1], random_seeds(generators, 1)[0])
+            from_hidden = weights @ H.T
+        seeds = random_seeds(generators, len(path) - 1)
+        sweep_binary(*given, path, order, from_hidden, clamped, seeds, field, V, log_weights)
+    return V.T.astype(STATE, order="C")
+
+
+def align_couplings(conditionals):
+    """Return conditionals with aligned rows of couplings for :func:`sweep_coupled_layers`.
+
+    Parameters
+    ----------
+    conditionals : CoupledLayerConditionals or BinaryConditionals
+        Conditionals of a model with or without hidden units.
+
+    Returns
+    -------
+    CoupledLayerConditionals
+        The same conditionals. The couplings have further columns of zeros, or no rows if all of
+        them are zero.
+    """
+    conditionals = _with_layer(conditionals)
+    coupling = conditionals.coupling
+    n = len(coupling) if coupling.any() else 0
+    aligned = _aligned_zeros(n, len(coupling), coupling.dtype)
+    aligned[:, : len(coupling)] = coupling[:n]
+    return conditionals._replace(coupling=aligned)
+
+
+def _aligned_zeros(n_rows, n_columns, dtype):
+    """Return zeros whose rows start at multiples of 64 bytes, which makes vectorised loops faster.
+
+    The number of columns is rounded up to a multiple of 16.
+    """
+    shape = n_rows, -(-n_columns // 16) * 16
+    memory = np.zeros(64 + shape[0] * shape[1] * dtype.itemsize, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : len(memory) - 64 + start].view(dtype).reshape(shape)
+
+
+def split_path(betas, n_updates, longest):
+    """Split a path of inverse temperatures into pieces; Ctrl-C works between two pieces.
+
+    Parameters
+    ----------
+    betas : ndarray of shape (n_sweeps + 1,)
+        Path of inverse temperatures.
+    n_updates : int
+        Number of updates of variables in a sweep.
+    longest : int
+        Largest number of sweeps in a piece.
+
+    Returns
+    -------
+    list of ndarray
+        Pieces, whose ends are the starts of the next ones. All but the last one have the same
+        number of sweeps, which is ``longest`` or a power of two.
+    """
+    length = min(longest, 1 << max(UPDATES_A_CALL // max(n_updates, 1), 1).bit_length() - 1)
+    return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
 
 
 def sweep_from_hidden(conditionals, H, generators, blocks, n_sweeps):
@@ -263,10 +316,7 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
             "A JAX device can only sample models of two-state variables that interact in pairs; "
             'this model has other tables. Use device="cpu".'
         )
-    if isinstance(conditionals, BinaryConditionals):
-        coupling, bias, offset = conditionals
-        none = np.zeros((len(bias), 0)), np.zeros(0)
-        conditionals = CoupledLayerConditionals(coupling, none[0], bias, none[1], offset)
+    conditionals = _with_layer(conditionals)
     odds, constant, order = reference_odds(reference)
     constant += conditionals.weights.shape[1] * np.log(2.0)
     layers, coupling = conditionals, None
@@ -280,6 +330,18 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
         arrays = coupling, *layers
         X, log_weights = chains.sweep_in_order(arrays, odds, order, betas, X, clamped)
     return X, log_weights + (betas[-1] - betas[0]) * constant
+
+
+def _with_layer(conditionals):
+    """Return the conditionals of a binary pairwise model with a layer of no hidden units.
+
+    Other conditionals are returned as they are.
+    """
+    if not isinstance(conditionals, BinaryConditionals):
+        return conditionals
+    coupling, bias, constant = conditionals
+    weights = np.zeros((len(bias), 0), dtype=bias.dtype)
+    return CoupledLayerConditionals(coupling, weights, bias, weights[:0].ravel(), constant)
 
 
 def have_two_states(log_p, start):

@@ -93,6 +93,7 @@ class PairwiseModel(LearnedGraphModel):
         start = self.independent(rows, edges)
         # a model of all candidates would impute noise as dependence
         rows = rows.impute(start, estimation.rng)
+        start = self.independent(rows, edges)
         # an edge is in one term of a likelihood, but in two terms of a pseudo-likelihood
         scale = 1.0 if isinstance(estimation.learner, PseudoLikelihood) else 0.5
         return PairwisePath(rows, start, penalty, scale)

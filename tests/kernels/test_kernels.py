@@ -1,6 +1,7 @@
 """Tests of compiled kernels against plain Python: tables, sweeps, layers, densities, Adam."""
 
 import time
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -14,17 +15,28 @@ from skmrf._kernels.elimination import draw_categorical
 from skmrf._kernels.exponential import exponentials, logarithms, power_of_two
 from skmrf._kernels.gaussians import draw_missing_values, observed_log_densities
 from skmrf._kernels.gibbs import sweep_binary, sweep_tables
-from skmrf._kernels.layers import draw_units, softplus_sums, unit_means
+from skmrf._kernels.layers import (
+    N_STREAMS,
+    draw_units,
+    fill_words,
+    logistic_noise,
+    softplus_sums,
+    start_streams,
+    unit_means,
+)
 from skmrf._kernels.tables import add_moments, binary_form, log_potentials
 from skmrf._utils.codes import STATE
 from skmrf.energies.conditionals import BinaryConditionals
 from skmrf.samplers import Product
-from skmrf.samplers.layers import reference_odds
+from skmrf.samplers.gibbs import blocks_of
+from skmrf.samplers.layers import random_seeds, reference_odds
 
-# exp may overflow to inf and log(0) is -inf on purpose; only uncompiled kernels warn of it
+# exp may overflow to inf, log(0) is -inf, and random integers overflow on purpose; only uncompiled
+# kernels warn of it
 pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning"),
 ]
 
 
@@ -111,13 +123,15 @@ def run(energy, X, rng, betas, reference, clamped, reverse):
     betas, log_weights = np.array(betas), np.zeros(len(X))
     if isinstance(conditionals, BinaryConditionals):
         odds, constant, _ = reference_odds(Product(log_p, start))
-        X = X.astype(float)
-        field = X @ conditionals.coupling + conditionals.bias
-        sweep_binary(conditionals, odds, betas, order, X, field, clamped, log_weights, rng)
-        expected = X @ conditionals.coupling + conditionals.bias
-        assert_allclose(field, expected, rtol=1e-12, atol=1e-11)
-        log_weights += (betas[-1] - betas[0]) * (conditionals.constant + constant)
-        return X.astype(STATE), log_weights
+        coupling, bias, offset = conditionals
+        V, clamped = X.T.astype(float, order="C"), clamped.T.copy()
+        field = V.T @ coupling + bias
+        seeds = random_seeds([rng], len(betas) - 1)
+        arrays = order, np.zeros((0, 0)), clamped, seeds, field, V, log_weights
+        sweep_binary(coupling, bias, odds, betas, *arrays)
+        assert_allclose(field, V.T @ coupling + bias, rtol=1e-12, atol=1e-11)
+        log_weights += (betas[-1] - betas[0]) * (offset + constant)
+        return V.T.astype(STATE), log_weights
     X = X.astype(STATE)
     sweep_tables(conditionals, log_p, start, betas, order, X, clamped, log_weights, rng)
     return X, log_weights
@@ -184,6 +198,83 @@ def test_sweeps_leave_zero_potentials(name, seed):
     possible = states[log_f > -np.inf]
     moved, _ = run(energy, possible, np.random.default_rng(seed), betas=[1.0] * 3, **how)
     assert np.isfinite(naive_log_potential(energy, moved)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "n_chains"), [(1, 1), (16, 64), (33, 65), (36, 110)])
+def test_groups_of_binary_variables(n, n_chains, dtype, seed):
+    """Check groups and blocks, with hidden units, clamped entries and a constant variable."""
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.normal(0.0, 0.4, size=(n + 1, n + 1)), 1).astype(dtype)
+    coupling, bias, odds = upper + upper.T, *rng.normal(size=(2, n + 1)).astype(dtype)
+    order = rng.permutation(n)
+    V = (rng.random((n + 1, n_chains)) < 0.5).astype(dtype)
+    V[n] = 0.0
+    clamped, from_hidden = rng.random(V.shape) < 0.1, rng.normal(size=V.shape).astype(dtype)
+    expected, betas, log_weights = V.copy(), np.array([0.3, 0.6, 1.0]), np.zeros(n_chains)
+    field, log_expected = V.T @ coupling + bias, np.zeros(n_chains)
+    sizes = [block.stop - block.start for block in blocks_of(n_chains)]
+    generators = [np.random.default_rng([seed, b]) for b in range(len(sizes))]
+    rows = [
+        twins.binary_uniforms(deepcopy(generator), 2, n, size, dtype)
+        for generator, size in zip(generators, sizes, strict=True)
+    ]
+    arrays = order, from_hidden, clamped, random_seeds(generators, 2), field, V, log_weights
+    sweep_binary(coupling, bias, odds, betas, *arrays)
+    for before, beta, numbers in zip(betas, betas[1:], np.concatenate(rows, axis=2), strict=False):
+        pairs = 0.5 * np.einsum("ic,ij,jc->c", expected, coupling, expected)
+        log_expected += (beta - before) * (pairs + (bias - odds) @ expected)
+        for i, u in zip(order, numbers, strict=True):
+            logit = beta * (coupling[i] @ expected + bias[i] + from_hidden[i])
+            new = u < 1.0 / (1.0 + np.exp(-logit - (1.0 - beta) * odds[i]))
+            expected[i] = np.where(clamped[i], expected[i], new)
+    error = 1e-12 if dtype == np.float64 else 1e-4
+    same = np.equal(V, expected).all(axis=0)  # Rounding can change a state in single precision.
+    assert same.all() if dtype == np.float64 else same.mean() > 0.95
+    assert_allclose(field, V.T @ coupling + bias, rtol=0, atol=error)
+    assert_allclose(log_weights[same], log_expected[same], rtol=error, atol=error)
+
+
+# Random numbers of kernels -----------------------------------------------------------------------
+
+
+@kernel
+def random_words(states, words):
+    fill_words(states, words)
+
+
+@kernel
+def initial_states(seeds, states):
+    start_streams(seeds, states)
+
+
+def test_random_words_equal_published_numbers():
+    """Check xoshiro256++ and splitmix64 against the numbers of their reference implementations."""
+    states = np.repeat(np.arange(1, 5, dtype=np.uint64)[:, None], N_STREAMS, axis=1)
+    words = np.empty(4 * N_STREAMS, dtype=np.uint64)
+    random_words(states, words)
+    expected = [41943041, 58720359, 3588806011781223, 3591011842654386]
+    assert_array_equal(words.reshape(4, -1), np.repeat(np.array(expected)[:, None], N_STREAMS, 1))
+    initial_states(np.full(4, 1234567, dtype=np.uint64), states)
+    for row in states:
+        assert row[:3].tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_logistic_noise(dtype, seed):
+    states = np.random.default_rng(seed).integers(2**63, size=(4, N_STREAMS)).astype(np.uint64)
+    noise, bits = np.empty(100_000, dtype), np.empty(100_000, np.int32)
+    logistic_noise(states, np.empty(100_000, np.uint64), noise, bits)
+    x = np.array([-9.0, -4.0, -1.0, 0.0, 2.0, 6.0])
+    p = 1.0 / (1.0 + np.exp(-x))
+
+    def largest_error(values):
+        return np.max(np.abs((values[:, None] < x).mean(axis=0) - p) / np.sqrt(p * (1 - p) / 1e5))
+
+    assert largest_error(noise) < 5.0
+    assert largest_error(1.05 * noise) > 5.0
+    products = np.mean(np.tanh(noise[:-1]) * np.tanh(noise[1:]))
+    assert abs(products) < 5.0 * np.mean(np.tanh(noise) ** 2) / np.sqrt(1e5)
 
 
 # Layers of units ---------------------------------------------------------------------------------
@@ -286,7 +377,8 @@ def test_logarithms_in_double_precision(seed):
     around = [powers, powers * np.sqrt(0.5), powers * np.nextafter(np.sqrt(0.5), 0)]
     near = 1 + rng.uniform(-1, 1, size=100_000) * 10.0 ** rng.uniform(-15, -0.4, size=100_000)
     ends = [np.finfo(float).tiny, np.finfo(float).max, 1.0]
-    x = np.concatenate([np.exp(rng.normal(0.0, 200.0, size=1000)), near, *around, ends])
+    far = np.exp(np.clip(rng.normal(0.0, 200.0, size=1000), -700.0, 700.0))
+    x = np.concatenate([far, near, *around, ends])
     assert_allclose(log_of(x), np.log(x), rtol=1e-15)
 
 

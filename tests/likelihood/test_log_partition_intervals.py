@@ -552,12 +552,16 @@ def test_raise_is_an_unbiased_density_of_the_annealed_sampler(name, seed):
 
 @pytest.mark.parametrize("name", ["spin_glass", "layers", "orders"])
 def test_long_reverse_annealing_gives_log_likelihoods(name, seed):
+    """The mean score of the model is too low by at most 0.1 nats, within its Monte Carlo error."""
     energy = small_model(name, seed)
     V, log_p = all_rows(energy)
-    n_temperatures = 2000 if name == "spin_glass" else 500
-    bounds = raise_bound(energy, V, n_temperatures=n_temperatures, random_state=seed)
+    how = {"n_temperatures": 500 if name == "spin_glass" else 125}
+    bounds = [raise_bound(energy, V, random_state=8 * seed + k, **how) for k in range(8)]
     p = np.exp(log_p)
-    assert p @ log_p - 0.1 < p @ bounds < p @ log_p + 0.05
+    differences = bounds @ p - p @ log_p
+    error = np.std(differences, ddof=1) / np.sqrt(len(differences))
+    assert error < 0.1
+    assert -0.1 - 5.0 * error < np.mean(differences) < 5.0 * error
 
 
 def test_raise_of_a_hard_model_is_low(seed):

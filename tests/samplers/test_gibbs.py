@@ -9,7 +9,7 @@ from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states
 
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.samplers import Product, gibbs, spawn_generators, sweep
+from skmrf.samplers import Product, layers, spawn_generators, sweep
 from skmrf.samplers.gibbs import BLOCK
 from skmrf.samplers.gibbs_queries import anneal, draw, record_states
 
@@ -284,7 +284,7 @@ def test_path_pieces_do_not_change_results(name, seed, monkeypatch):
     X = Product.uniform(energy.n_states).sample(1, np.random.default_rng(seed))
     results = []
     for updates in (10**9, 1):
-        monkeypatch.setattr(gibbs, "UPDATES_A_CALL", updates)
+        monkeypatch.setattr(layers, "UPDATES_A_CALL", updates)
         results.append(run_sweeps(energy, X, np.random.default_rng(seed), betas=PATH))
     assert_array_equal(results[0][0], results[1][0])
     assert_allclose(results[0][1], results[1][1], rtol=1e-12)

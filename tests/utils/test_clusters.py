@@ -42,7 +42,7 @@ X = inference.sample(CHAIN, 400, random_state=0)
 RNG = np.random.default_rng(0)
 NUMBERS = RNG.normal(size=(90, 3)) + X[:90, :3]
 LABELS = X[:90, 0] + X[:90, 1]
-FEW_CHAINS = PCD(n_chains=128)  # two blocks, so that every step could be sent
+FEW_CHAINS = PCD(n_chains=600)  # two units of work, so that every step could be sent
 
 
 def grid_search():
