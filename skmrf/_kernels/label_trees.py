@@ -9,11 +9,22 @@ computes.
 
 import numpy as np
 
-from ._jit import kernel
+from ._jit import LANES, kernel, load, multiply_add, spread, store
 from .exponential import exponential
 
 LOWEST = -708.0  # exp of smaller numbers is zero
 SMALLEST = 1e-280  # smaller sums are computed in the log domain
+
+
+@kernel
+def _add_multiple(n, x, values, first, out, start):
+    """Add n entries of ``values``, from ``first`` on, times x to ``out``, from ``start`` on."""
+    factor = spread(x)
+    for b in range(0, n - LANES + 1, LANES):
+        total = multiply_add(factor, load(values, first + b), load(out, start + b))
+        store(out, start + b, total)
+    for b in range(n - n % LANES, n):
+        out[start + b] += x * values[first + b]
 
 
 @kernel
@@ -26,16 +37,17 @@ def add_observed_scores(
     ``starts`` points to. The entries ``pair_ptr[i] .. pair_ptr[i + 1]`` are single pairs of the
     other features: weight, label and value.
     """
-    row = np.empty(out.shape[1])
+    n = out.shape[1]
+    row = np.empty(n)
     for i in range(first, last):
-        row[:] = out[i]
+        for b in range(n):
+            row[b] = out[i, b]
         for k in range(ptr[i], ptr[i + 1]):
-            start, x = starts[k], values[k]
-            for b in range(row.size):
-                row[b] += x * weights[start + b]
+            _add_multiple(n, values[k], weights, starts[k], row, 0)
         for k in range(pair_ptr[i], pair_ptr[i + 1]):
             row[labels[k]] += pair_values[k] * weights[pairs[k]]
-        out[i] = row
+        for b in range(n):
+            out[i, b] = row[b]
 
 
 @kernel
@@ -46,13 +58,13 @@ def add_observed_products(
 
     The entries are those of :func:`add_observed_scores`.
     """
-    row = np.empty(residuals.shape[1])
+    n = residuals.shape[1]
+    row = np.empty(n)
     for i in range(first, last):
-        row[:] = residuals[i]
+        for b in range(n):
+            row[b] = residuals[i, b]
         for k in range(ptr[i], ptr[i + 1]):
-            start, x = starts[k], values[k]
-            for b in range(row.size):
-                out[start + b] += x * row[b]
+            _add_multiple(n, values[k], row, 0, out, starts[k])
         for k in range(pair_ptr[i], pair_ptr[i + 1]):
             out[pairs[k]] += pair_values[k] * row[labels[k]]
 
