@@ -35,17 +35,19 @@ def add_observed_scores(
 
     The entries ``ptr[i] .. ptr[i + 1]`` are those of features with a weight for each label, which
     ``starts`` points to. The entries ``pair_ptr[i] .. pair_ptr[i + 1]`` are single pairs of the
-    other features: weight, label and value.
+    other features: weight, label and value. The values are empty if all of them are 1.
     """
-    n = out.shape[1]
+    n, has_values, has_pair_values = out.shape[1], values.size > 0, pair_values.size > 0
     row = np.empty(n)
     for i in range(first, last):
         for b in range(n):
             row[b] = out[i, b]
         for k in range(ptr[i], ptr[i + 1]):
-            _add_multiple(n, values[k], weights, starts[k], row, 0)
+            x = values[k] if has_values else 1.0
+            _add_multiple(n, x, weights, starts[k], row, 0)
         for k in range(pair_ptr[i], pair_ptr[i + 1]):
-            row[labels[k]] += pair_values[k] * weights[pairs[k]]
+            x = pair_values[k] if has_pair_values else 1.0
+            row[labels[k]] += x * weights[pairs[k]]
         for b in range(n):
             out[i, b] = row[b]
 
@@ -58,15 +60,17 @@ def add_observed_products(
 
     The entries are those of :func:`add_observed_scores`.
     """
-    n = residuals.shape[1]
+    n, has_values, has_pair_values = residuals.shape[1], values.size > 0, pair_values.size > 0
     row = np.empty(n)
     for i in range(first, last):
         for b in range(n):
             row[b] = residuals[i, b]
         for k in range(ptr[i], ptr[i + 1]):
-            _add_multiple(n, values[k], row, 0, out, starts[k])
+            x = values[k] if has_values else 1.0
+            _add_multiple(n, x, row, 0, out, starts[k])
         for k in range(pair_ptr[i], pair_ptr[i + 1]):
-            out[pairs[k]] += pair_values[k] * row[labels[k]]
+            x = pair_values[k] if has_pair_values else 1.0
+            out[pairs[k]] += x * row[labels[k]]
 
 
 @kernel

@@ -114,7 +114,8 @@ class LabelGraphs:
         -------
         tuple of ndarray
             Of features with a weight for each label: pointers to rows, first weights and values. Of
-            pairs of other features and labels: pointers to rows, weights, labels and values.
+            pairs of other features and labels: pointers to rows, weights, labels and values. The
+            values are empty if all of them are 1.
         """
         features, known, found = self.cache.get("occurrences", (None, None, None))
         if features is not self.features or known is not pairs:
@@ -173,8 +174,10 @@ def _find_occurrences(X, pairs, n_labels):
     single = np.repeat(firsts - ends[:-1], counts) + np.arange(ends[-1])
     single = single.astype(firsts.dtype)
     labels = np.zeros(0, dtype=firsts.dtype) if pairs is None else pairs[1][single]
-    full = firsts[is_full], X.data[is_full]
-    return ptr, *full, ends[indptr], single, labels, np.repeat(X.data, counts)
+    full, pair_values = X.data[is_full], np.repeat(X.data, counts)
+    if (X.data == 1.0).all():  # needs less memory and time
+        full, pair_values = full[:0].copy(), pair_values[:0].copy()
+    return ptr, firsts[is_full], full, ends[indptr], single, labels, pair_values
 
 
 @dataclass(frozen=True)
