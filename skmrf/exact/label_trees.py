@@ -1,5 +1,6 @@
 """Exact inference of the labels of chains and trees: log Z, marginals, maxima, draws, k best."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from .._utils.parallel import run_blocks
 
 MAX_RANGE = 300.0  # of finite log-potentials, in nats, in the ratio domain
 N_CHUNK = 50_000  # nodes per call of a kernel
+MAX_BYTES = 4 * 2**30  # of the best labellings of one example
 MIN_SHARE = 0.4  # mean length of a group of chains, relative to its longest chain
 
 
@@ -244,14 +246,26 @@ def best(graphs, potentials, k):
         fewer are possible.
     scores : list of ndarray of shape (n_labellings,)
         Log-potentials in nats.
+
+    Raises
+    ------
+    ValueError
+        If the labellings of an example need too much memory.
     """
     arrays, tables = _arrays(graphs, potentials)
     all_states, all_scores = [], []
     q = arrays.nodes.shape[1]
-    for start, end in zip(graphs.node_ptr[:-1].tolist(), graphs.node_ptr[1:].tolist(), strict=True):
+    limits = graphs.node_ptr.tolist()
+    for example, (start, end) in enumerate(pairwise(limits)):
         n = end - start
-        scores, states = np.full(k, -np.inf), np.zeros((k, n), dtype=np.int64)
-        lists, back = np.empty((n, q, k)), np.zeros((n, q, k, 3), dtype=np.int64)
+        size = min(k, q ** min(n, 64))  # q**n labellings exist
+        if 40 * n * q * size > MAX_BYTES:
+            raise ValueError(
+                f"The {k} best labellings of example {example} need about {40 * n * q * size:.1e} "
+                f"bytes, more than the limit of {MAX_BYTES:.1e}. Use a smaller k."
+            )
+        scores, states = np.full(size, -np.inf), np.zeros((size, n), dtype=np.int64)
+        lists, back = np.empty((n, q, size)), np.zeros((n, q, size, 3), dtype=np.int64)
         label_trees.best_labellings(start, end, *arrays[1:], tables, lists, back, scores, states)
         is_possible = scores > -np.inf
         all_states.append(states[is_possible])
