@@ -38,18 +38,14 @@ def add_observed_scores(
     other features: weight, label and value. The values are empty if all of them are 1.
     """
     n, has_values, has_pair_values = out.shape[1], values.size > 0, pair_values.size > 0
-    row = np.empty(n)
+    flat = out.reshape(-1)
     for i in range(first, last):
-        for b in range(n):
-            row[b] = out[i, b]
         for k in range(ptr[i], ptr[i + 1]):
             x = values[k] if has_values else 1.0
-            _add_multiple(n, x, weights, starts[k], row, 0)
+            _add_multiple(n, x, weights, starts[k], flat, i * n)
         for k in range(pair_ptr[i], pair_ptr[i + 1]):
             x = pair_values[k] if has_pair_values else 1.0
-            row[labels[k]] += x * weights[pairs[k]]
-        for b in range(n):
-            out[i, b] = row[b]
+            out[i, labels[k]] += x * weights[pairs[k]]
 
 
 @kernel
@@ -61,16 +57,14 @@ def add_observed_products(
     The entries are those of :func:`add_observed_scores`.
     """
     n, has_values, has_pair_values = residuals.shape[1], values.size > 0, pair_values.size > 0
-    row = np.empty(n)
+    flat = residuals.reshape(-1)
     for i in range(first, last):
-        for b in range(n):
-            row[b] = residuals[i, b]
         for k in range(ptr[i], ptr[i + 1]):
             x = values[k] if has_values else 1.0
-            _add_multiple(n, x, row, 0, out, starts[k])
+            _add_multiple(n, x, flat, i * n, out, starts[k])
         for k in range(pair_ptr[i], pair_ptr[i + 1]):
             x = pair_values[k] if has_pair_values else 1.0
-            out[pairs[k]] += x * row[labels[k]]
+            out[pairs[k]] += x * residuals[i, labels[k]]
 
 
 @kernel
