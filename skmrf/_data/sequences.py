@@ -145,7 +145,8 @@ def read_examples(estimator, X, sequence_ids=None, *, graph="chain", reset):
         If an example is empty, or has features of the wrong number, shape or type, or an edge
         without nodes. The message names the example.
     """
-    if isinstance(X, Mapping | Set) or not (hasattr(X, "__len__") or hasattr(X, "shape")):
+    is_array_like = any(hasattr(X, name) for name in ("__len__", "__array__", "shape"))
+    if not sparse.issparse(X) and (isinstance(X, Mapping | Set) or not is_array_like):
         raise TypeError(
             f"X must be a list with one element per example, or a table; got {type(X).__name__}."
         )
