@@ -1,6 +1,6 @@
 """Examples of conditional random fields: sequences, images and graphs, and their labels."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -145,8 +145,7 @@ def read_examples(estimator, X, sequence_ids=None, *, graph="chain", reset):
         If an example is empty, or has features of the wrong number, shape or type, or an edge
         without nodes. The message names the example.
     """
-    is_array_like = any(hasattr(X, name) for name in ("__len__", "__array__", "shape"))
-    if not sparse.issparse(X) and (isinstance(X, Mapping | Set) or not is_array_like):
+    if isinstance(X, Iterator | Mapping | Set) and not sparse.issparse(X):
         raise TypeError(
             f"X must be a list with one element per example, or a table; got {type(X).__name__}."
         )
