@@ -304,7 +304,10 @@ class LabelCodes:
 
 
 def _is_missing(label):
-    return label is None or (isinstance(label, float | np.floating) and label != label)
+    """Return True if a label is None, nan, NaT or NA."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(label, float | np.floating) and label != label
 
 
 def _is_hashable(label):

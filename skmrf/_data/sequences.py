@@ -1,8 +1,9 @@
 """Examples of conditional random fields: sequences, images and graphs, and their labels."""
 
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -11,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 
 from .._utils.label_graphs import LabelGraphs
+from .categories import missing_mask
 from .frame_types import is_pandas, is_polars
 from .numeric import numeric_rows
 
@@ -93,6 +95,19 @@ def _is_frame(x):
     return is_pandas(x) or is_polars(x)
 
 
+def _check_rows(X):
+    """Raise a ValueError if a list is read as a table, but not all of its elements are rows."""
+    sizes = [len(x) if hasattr(x, "__len__") and not isinstance(x, str) else None for x in X]
+    if len(set(sizes)) > 1:
+        row = next(row for row, size in enumerate(sizes) if size != sizes[0])
+        found = [repr(X[k]) if sizes[k] is None else f"{sizes[k]} values" for k in (0, row)]
+        raise ValueError(
+            f"X is a list whose element 0 ({found[0]}) is a row of a table, but element {row} "
+            f"({found[1]}) is not a row of the same length. Give sequences as arrays of shape "
+            "(length, n_features), or rows of equal length."
+        )
+
+
 def has_dicts(X):
     """Return whether X is a list of sequences of dicts of features, or a list of dicts."""
     if not isinstance(X, list | tuple) or len(X) == 0:
@@ -130,6 +145,10 @@ def read_examples(estimator, X, sequence_ids=None, *, graph="chain", reset):
         If an example is empty, or has features of the wrong number, shape or type, or an edge
         without nodes. The message names the example.
     """
+    if isinstance(X, Iterator | Mapping | Set) and not sparse.issparse(X):
+        raise TypeError(
+            f"X must be a list with one element per example, or a table; got {type(X).__name__}."
+        )
     if is_table(X):
         return _read_table(estimator, X, sequence_ids, graph, reset)
     if sequence_ids is not None:
@@ -157,6 +176,8 @@ def _read_table(estimator, X, sequence_ids, graph, reset):
             raise ValueError(f'sequence_ids needs graph="chain"; got graph="{graph}".')
     elif isinstance(X, np.ndarray) and X.ndim == 3:  # sequences of equal lengths
         return read_examples(estimator, list(X), graph=graph, reset=reset)
+    if isinstance(X, list | tuple):
+        _check_rows(X)
     rows = numeric_rows(
         estimator,
         X,
@@ -168,17 +189,26 @@ def _read_table(estimator, X, sequence_ids, graph, reset):
     if sequence_ids is None:
         graphs = LabelGraphs.chains(_compress(rows), np.ones(rows.shape[0], dtype=np.int64))
         return Examples(_without_edges(graphs, graph), Form("rows"))
-    ids = np.asarray(sequence_ids)
-    if ids.shape != (rows.shape[0],):
-        raise ValueError(
-            f"sequence_ids must have shape {(rows.shape[0],)}, one id per row; got {ids.shape}."
-        )
-    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))  # sequences in the order of their first rows
-    order = np.argsort(rank[inverse], kind="stable")
-    lengths = np.bincount(rank[inverse])
+    rank = _number_sequences(sequence_ids, rows.shape[0])
+    order = np.argsort(rank, kind="stable")
+    lengths = np.bincount(rank)
     graphs = LabelGraphs.chains(_compress(rows[order]), lengths)
     return Examples(graphs, Form("flat", None, order))
+
+
+def _number_sequences(sequence_ids, n_rows):
+    """Return the number of the sequence of each row, in the order of their first rows."""
+    ids = np.asarray(sequence_ids)
+    if ids.shape != (n_rows,):
+        raise ValueError(
+            f"sequence_ids must have shape {(n_rows,)}, one id per row; got {ids.shape}."
+        )
+    is_missing = missing_mask(ids)
+    if is_missing.any():
+        row = int(np.flatnonzero(is_missing)[0])
+        raise ValueError(f"sequence_ids[{row}] is {ids[row]!r}; each row needs an id.")
+    numbers = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in ids.tolist()], dtype=np.int64)
 
 
 def _without_edges(graphs, graph):
@@ -218,7 +248,7 @@ def _check_part(x, example, *, name="Sequence"):
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} {example} of X must be an array of numbers of shape (length, n_features); "
-            f"{error}"
+            f"{str(error).partition(chr(10))[0]}"
         ) from error
     if part.shape[0] == 0:
         raise ValueError(f"{name} {example} of X is empty; remove it, also from y.")
@@ -331,7 +361,10 @@ def _read_graphs(estimator, X, reset):
 
 
 def _check_edges(edges, n_nodes, example):
-    ends = np.asarray(edges)
+    try:
+        ends = np.asarray(edges)
+    except ValueError:  # rows of unequal lengths
+        ends = np.asarray(edges, dtype=object)
     ends = ends.reshape(0, 2).astype(np.int64) if ends.size == 0 else ends
     if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iu":
         raise ValueError(
@@ -349,7 +382,12 @@ def _check_edges(edges, n_nodes, example):
 
 
 def _check_edge_features(x, example):
-    values = np.asarray(x[2], dtype=float)
+    try:
+        values = np.asarray(x[2], dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"The edge features of graph {example} of X must be numbers; {error}."
+        ) from error
     if values.ndim != 2 or len(values) != len(x[1]) or not np.isfinite(values).all():
         raise ValueError(
             f"The edge features of graph {example} of X must be finite numbers of shape "
@@ -361,7 +399,7 @@ def _check_edge_features(x, example):
 # Labels -----------------------------------------------------------------------------------
 
 
-def flatten_labels(y, examples):
+def flatten_labels(y, examples, name="y"):
     """Return the labels of all nodes as a list.
 
     Parameters
@@ -370,6 +408,8 @@ def flatten_labels(y, examples):
         Labels in the form of the examples.
     examples : Examples
         Examples.
+    name : str, default="y"
+        Name of the labels in error messages.
 
     Returns
     -------
@@ -383,8 +423,13 @@ def flatten_labels(y, examples):
     """
     graphs, form = examples
     if form.kind == "list":
-        return _flatten_parts(y, form.shapes)
-    values = np.asarray(y)
+        return _flatten_parts(y, form.shapes, name)
+    try:
+        values = np.asarray(y)
+    except ValueError as error:
+        raise ValueError(
+            "y should be a 1d array with one label per row; got lists of unequal lengths."
+        ) from error
     if values.ndim == 2 and values.shape[1] == 1:
         values = column_or_1d(values, warn=True)
     if values.ndim != 1:
@@ -404,60 +449,30 @@ def flatten_labels(y, examples):
     return values if form.order is None else [values[row] for row in form.order.tolist()]
 
 
-def _flatten_parts(y, shapes):
+def _flatten_parts(y, shapes, name):
+    if isinstance(y, str | Mapping | Set) or not hasattr(y, "__len__"):
+        raise TypeError(
+            f"{name} must be a list with one list of labels per example; got {type(y).__name__}."
+        )
     if len(y) != len(shapes):
         raise ValueError(
-            f"X has {len(shapes)} examples, but y has {len(y)}; give a list of labels per example."
+            f"X has {len(shapes)} examples, but {name} has {len(y)}; give a list of labels per "
+            "example."
         )
     parts = []
     for example, (labels, shape) in enumerate(zip(y, shapes, strict=True)):
-        if not hasattr(labels, "__len__"):
-            raise ValueError(f"Example {example} of y must be a list of labels; got {labels!r}.")
+        if isinstance(labels, str | Mapping | Set) or not hasattr(labels, "__len__"):
+            raise ValueError(
+                f"Example {example} of {name} must be a list of labels; got {labels!r}."
+            )
         found = (len(labels),)
         if len(shape) > 1:
             labels = np.asarray(labels, dtype=object)
             found, labels = labels.shape, labels.ravel()
-        if found != shape or isinstance(labels, str):
+        if found != shape:
             raise ValueError(
-                f"Example {example}: X has {' x '.join(map(str, shape))} positions, but y has "
+                f"Example {example}: X has {' x '.join(map(str, shape))} positions, but {name} has "
                 f"{' x '.join(map(str, found))} labels."
             )
         parts.append(labels.tolist() if isinstance(labels, np.ndarray) else labels)
     return list(chain.from_iterable(parts))
-
-
-def observed_pairs(graphs, n_labels):
-    """Return the pairs of a feature and a label that occur together in the known labels.
-
-    Features that occur with at least a quarter of the labels have a pair for each label.
-
-    Parameters
-    ----------
-    graphs : LabelGraphs
-        Examples with sparse features.
-    n_labels : int
-        Number of labels.
-
-    Returns
-    -------
-    pair_ptr : ndarray of int of shape (n_features + 1,)
-        Index of the first pair of each feature.
-    pair_labels : ndarray of int of shape (n_pairs,)
-        Label of each pair.
-    """
-    X: Any = graphs.features
-    known = graphs.labels >= 0
-    rows = np.repeat(graphs.labels, np.diff(X.indptr))
-    used = np.repeat(known, np.diff(X.indptr)) & (X.data != 0)
-    codes = np.sort(X.indices[used].astype(np.int64) * n_labels + rows[used])
-    codes = codes[np.diff(codes, prepend=-1) > 0]  # np.unique takes several times longer
-    counts = np.bincount(codes // n_labels, minlength=X.shape[1])
-    frequent = np.flatnonzero(4 * counts >= n_labels)
-    codes = codes[4 * counts[codes // n_labels] < n_labels]
-    added = (frequent[:, None] * n_labels + np.arange(n_labels)).ravel()
-    codes = np.sort(np.concatenate([codes, added]))
-    counts[frequent] = n_labels
-    ptr = np.concatenate([[0], np.cumsum(counts)])
-    # Small integers, because the memory bandwidth limits a pass over the examples.
-    index = np.int32 if len(codes) < 2**31 else np.int64
-    return ptr.astype(index), (codes % n_labels).astype(index)

@@ -261,13 +261,21 @@ def _list_attributes(features, keys, position, example):
             yield from _list_attributes(value, (*keys, key), position, example)
         elif isinstance(value, str):
             yield ":".join(map(str, (*keys, key, value))), 1.0
-        elif isinstance(value, bool | np.bool_ | Real) and np.isfinite(value):
+        elif isinstance(value, bool | np.bool_ | Real) and np.isfinite(_to_float(value)):
             yield ":".join(map(str, (*keys, key))), float(value)
         else:
             raise ValueError(
                 f"Feature {key!r} of position {position} of sequence {example} is {value!r}; it "
                 "must be a string, a finite number, a truth value, or a list or dict of them."
             )
+
+
+def _to_float(value):
+    """Return a number as a float, or infinity if it is too large."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
 
 
 def _split_rows(matrix, lengths):
@@ -295,7 +303,7 @@ def _read_key(X, key, starts):
             if isinstance(value, str):
                 codes[i] = known.setdefault("=" + value, len(known))
             elif isinstance(value, bool | np.bool_ | Real) and value == value:
-                values[i] = float(value)
+                values[i] = _to_float(value)
                 if values[i] != 0.0:
                     codes[i] = known.setdefault("", len(known))
             elif value is not None:

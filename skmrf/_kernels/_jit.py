@@ -1,4 +1,4 @@
-"""Decorators that compile numerical functions (kernels) with numba."""
+"""Decorators that compile numerical functions (kernels) with numba, and vectors of numbers."""
 
 import sys
 from functools import wraps
@@ -6,8 +6,11 @@ from threading import Timer, local
 from time import monotonic
 
 import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
 
 from .._utils.interrupts import InterruptLater
@@ -158,6 +161,113 @@ def _borrowed(_, array):
     return array(array), drop_owner
 
 
+# Vectors of four numbers --------------------------------------------------------------------
+#
+# Compiled loops over short rows check for overlapping arrays and have remainders, which take
+# longer than the arithmetic. Kernels that compute in registers have neither.
+
+LANES = 4
+CONTRACT = ("contract", "nsz")  # a product and a sum become one operation
+VECTOR_IR = ir.VectorType(ir.DoubleType(), LANES)
+
+
+class _Vector(types.Type):
+    """Type of four float64 numbers in a register."""
+
+    def __init__(self):
+        super().__init__(name="Vector")
+
+
+@register_model(_Vector)
+class _VectorModel(models.PrimitiveModel):
+    """Representation of a vector in LLVM."""
+
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, VECTOR_IR)
+
+
+VECTOR = _Vector()
+
+
+def _shuffle(builder, x, y, order):
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), order)
+    return builder.shuffle_vector(x, y, mask)
+
+
+def _address(context, builder, array, value, index):
+    """Return the address of an entry of an array, given its index in the flat array."""
+    assert array.layout == "C", "only the entries of contiguous arrays have an index"
+    assert array.dtype == types.float64
+    start = make_array(array)(context, builder, value).data
+    return builder.bitcast(builder.gep(start, [index]), VECTOR_IR.as_pointer())
+
+
+def _load(_, array, index):  # noqa: ARG001
+    def build(context, builder, signature, values):
+        return builder.load(_address(context, builder, signature.args[0], *values), align=8)
+
+    return VECTOR(array, types.intp), build
+
+
+def _store(_, array, index, x):  # noqa: ARG001
+    def build(context, builder, signature, values):
+        address = _address(context, builder, signature.args[0], *values[:2])
+        builder.store(values[2], address, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, VECTOR), build
+
+
+def _spread(_, x):  # noqa: ARG001
+    def build(context, builder, signature, values):  # noqa: ARG001
+        blank = ir.Constant(VECTOR_IR, ir.Undefined)
+        x = builder.insert_element(blank, values[0], ir.Constant(ir.IntType(32), 0))
+        return _shuffle(builder, x, blank, [0] * LANES)
+
+    return VECTOR(types.float64), build
+
+
+def _multiply_add(_, x, y, z):  # noqa: ARG001
+    def build(context, builder, signature, values):  # noqa: ARG001
+        x, y, z = values
+        return builder.fadd(builder.fmul(x, y, flags=CONTRACT), z, flags=CONTRACT)
+
+    return VECTOR(VECTOR, VECTOR, VECTOR), build
+
+
+def _larger(_, x, y):  # noqa: ARG001
+    def build(context, builder, signature, values):  # noqa: ARG001
+        return builder.select(builder.fcmp_ordered(">", *values), *values)
+
+    return VECTOR(VECTOR, VECTOR), build
+
+
+def _ratio(_, x, y):  # noqa: ARG001
+    def build(context, builder, signature, values):  # noqa: ARG001
+        zero = ir.Constant(VECTOR_IR, [0.0] * LANES)
+        is_positive = builder.fcmp_ordered(">", values[1], zero)
+        return builder.select(is_positive, builder.fdiv(*values), zero)
+
+    return VECTOR(VECTOR, VECTOR), build
+
+
+def _transpose(_, a, b, c, d):  # noqa: ARG001
+    def build(context, builder, signature, values):
+        a, b, c, d = values
+        pairs = [
+            (_shuffle(builder, a, b, order), _shuffle(builder, c, d, order))
+            for order in ([0, 4, 2, 6], [1, 5, 3, 7])
+        ]
+        rows = [
+            _shuffle(builder, *pair, order)
+            for order in ([0, 1, 4, 5], [2, 3, 6, 7])
+            for pair in pairs
+        ]
+        return context.make_tuple(builder, signature.return_type, rows)
+
+    return types.UniTuple(VECTOR, LANES)(VECTOR, VECTOR, VECTOR, VECTOR), build
+
+
 if numba.config.DISABLE_JIT:
 
     def borrowed(array):
@@ -170,6 +280,34 @@ if numba.config.DISABLE_JIT:
 
     def assume_distinct():
         """Do nothing, because only compiled code makes use of the assumption."""
+
+    def load(array, index):
+        """Return four entries of a contiguous array, given the index in the flat array."""
+        return array.reshape(-1)[index : index + LANES].copy()
+
+    def store(array, index, x):
+        """Write a vector to a contiguous array, given the index in the flat array."""
+        array.reshape(-1)[index : index + LANES] = x
+
+    def spread(x):
+        """Return a vector of four equal numbers."""
+        return np.full(LANES, x)
+
+    def multiply_add(x, y, z):
+        """Return ``x * y + z``."""
+        return x * y + z
+
+    def larger(x, y):
+        """Return the elementwise maximum of two vectors."""
+        return np.where(x > y, x, y)
+
+    def ratio(x, y):
+        """Return ``x / y``, or 0 where y is not positive."""
+        return np.divide(x, y, out=np.zeros(LANES), where=y > 0.0)
+
+    def transpose(a, b, c, d):
+        """Return the columns of the matrix that has the rows a, b, c and d."""
+        return tuple(np.stack([a, b, c, d], axis=1))
 else:
     #: Return a view of an array without reference counting. If arrays are read from tuples inside
     #: of loops, the atomic reference counting takes several times longer than the arithmetic.
@@ -179,3 +317,17 @@ else:
     assume_distinct = intrinsic(_assume_distinct)
     #: Return the position of the lowest bit that is 1, or 64 if the number is 0.
     lowest_bit = intrinsic(_lowest_bit)
+    #: Return four entries of a contiguous array, given the index in the flat array.
+    load = intrinsic(_load)
+    #: Write a vector to a contiguous array, given the index in the flat array.
+    store = intrinsic(_store)
+    #: Return a vector of four equal numbers.
+    spread = intrinsic(_spread)
+    #: Return ``x * y + z`` for vectors.
+    multiply_add = intrinsic(_multiply_add)
+    #: Return the elementwise maximum of two vectors.
+    larger = intrinsic(_larger)
+    #: Return ``x / y`` for vectors, or 0 where y is not positive.
+    ratio = intrinsic(_ratio)
+    #: Return the columns of the matrix that has the rows a, b, c and d.
+    transpose = intrinsic(_transpose)

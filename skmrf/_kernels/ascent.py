@@ -3,6 +3,7 @@
 import numpy as np
 
 from ._jit import kernel
+from .label_trees import add_observed_products, add_observed_scores, clear_observed, tree_maxima
 
 
 @kernel
@@ -66,3 +67,112 @@ def add_and_project(vector, direction, factor, other):
         vector[i] += factor * direction[i]
         product += vector[i] * other[i]
     return product
+
+
+# Structured support vector machine of chains ------------------------------------------------
+
+
+@kernel
+def _find_change(first, last, states, known, nodes, tables, change, table_change):
+    """Set the changes to the moments of known minus found labels, minus the dual variables."""
+    table_change[:] = -tables
+    for i in range(first, last):
+        change[i] = -nodes[i]
+        change[i, known[i]] += 1.0
+        change[i, states[i]] -= 1.0
+        if i > first:
+            table_change[known[i - 1], known[i]] += 1.0
+            table_change[states[i - 1], states[i]] -= 1.0
+
+
+@kernel
+def _inner_product(first, last, x, y):
+    """Return the sum of the products of the rows ``first .. last`` of two arrays."""
+    total = 0.0
+    for i in range(first, last):
+        for b in range(x.shape[1]):
+            total += x[i, b] * y[i, b]
+    return total
+
+
+@kernel
+def _squared_norm(first, last, features, change, table_change, projected, buffer):
+    """Return the squared norm of the statistics of a change. All entries of buffer are zero."""
+    ptr, starts, _, pair_ptr, pairs, _, _ = features
+    n = change.shape[1]
+    add_observed_products(first, last, *features, change, buffer)
+    projected[first:last] = 0.0
+    add_observed_scores(first, last, *features, buffer, projected)
+    clear_observed(first, last, ptr, starts, pair_ptr, pairs, n, buffer)
+    total = _inner_product(first, last, change, projected)
+    total += _inner_product(0, n, table_change, table_change)
+    for i in (first, last - 1):
+        total += _inner_product(i, i + 1, change, change)
+    for b in range(n):
+        x = 0.0
+        for i in range(first, last):
+            x += change[i, b]
+        total += x * x
+    return total
+
+
+@kernel
+def _add_statistics(first, last, features, change, table_change, theta):
+    """Add the statistics of a change to the parameters."""
+    coef, intercept, transition, start, end = theta
+    add_observed_products(first, last, *features, change, coef)
+    for i in range(first, last):
+        intercept += change[i]
+    start += change[first]
+    end += change[last - 1]
+    transition[0] += table_change
+
+
+@kernel
+def frank_wolfe_steps(
+    examples, n_steps, alpha, weights, ptr, trees, features, known, free, loss, theta, lag, nodes,
+    tables, losses, rows, scratch,
+):  # fmt: skip
+    """Make a block-coordinate Frank-Wolfe step for each chain of ``examples``.
+
+    ``theta`` and ``lag`` are the weights of features as a vector, the intercept, the transitions,
+    and the weights of the first and of the last label, as in ``learners/frank_wolfe.py``. The dual
+    variables ``nodes`` and ``tables`` and their ``losses`` are updated, and so are ``theta`` and
+    ``lag``. ``rows`` and ``scratch`` are work arrays; the first one of ``scratch`` must be
+    zero.
+    """
+    coef, intercept, transition, start, end = theta
+    n = loss.shape[1]
+    scores, augmented, change, projected = rows
+    buffer, values, best, found, states = scratch
+    table_change = np.empty((n, n))
+    for e in examples:
+        first, last = ptr[e], ptr[e + 1]
+        scores[first:last] = intercept
+        scores[first] += start
+        scores[last - 1] += end
+        add_observed_scores(first, last, *features, coef, scores)
+        augmented[first:last] = scores[first:last] + loss[first:last]
+        tree_maxima(
+            e, e + 1, ptr, *trees, augmented, free, n, transition, values, best, found, states
+        )
+        _find_change(first, last, states, known, nodes, tables[e], change, table_change)
+        new_loss = 0.0
+        for i in range(first, last):
+            new_loss += loss[i, states[i]]
+        slope = _inner_product(first, last, change, scores)
+        slope += _inner_product(0, n, table_change, transition[0])
+        gain = new_loss - losses[e] - slope
+        norm = _squared_norm(first, last, features, change, table_change, projected, buffer)
+        curvature = max(weights[e] / alpha * norm, 1e-300)
+        size = 0.0 if gain <= 0.0 else min(gain / curvature, 1.0)
+        nodes[first:last] += size * change[first:last]
+        tables[e] += size * table_change
+        losses[e] += size * (new_loss - losses[e])
+        for factor, part in (
+            (size * weights[e] / alpha, theta), (0.5 * n_steps * (n_steps + 1), lag)
+        ):  # fmt: skip
+            change[first:last] *= factor
+            table_change *= factor
+            _add_statistics(first, last, features, change, table_change, part)
+        n_steps += 1

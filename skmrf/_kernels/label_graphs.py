@@ -1,19 +1,24 @@
-"""Labels of graphs: loopy belief propagation, sums of many chains, Frank-Wolfe steps of chains."""
+"""Labels of graphs: loopy belief propagation, and sums of many chains at a time."""
 
 import numpy as np
 
-from ._jit import kernel
-from .exponential import exponential, logarithms
-from .label_trees import (
-    LOWEST,
-    SMALLEST,
-    add_observed_products,
-    add_observed_scores,
-    clear_observed,
-    tree_maxima,
+from ._jit import (
+    LANES,
+    inlined,
+    kernel,
+    larger,
+    load,
+    multiply_add,
+    ratio,
+    spread,
+    store,
+    transpose,
 )
+from .exponential import exponential
+from .label_trees import LOWEST, SMALLEST
 
-N_STREAMS = 8  # chains that are copied at a time
+N_LANES = 16  # chains that are computed at a time
+LOW, HIGH = 1e-30, 1e100  # sums outside of this range are normalised
 
 
 @kernel
@@ -171,189 +176,228 @@ def maximise_locally(start, end, ptr, neighbours, kinds, sides, nodes, tables, s
             break
 
 
+# Sums of many chains ------------------------------------------------------------------------
+#
+# Arrays of shape (n_positions, n_labels, N_LANES) have the chains of a group in the last axis. A
+# row of N_LANES entries has four vectors, and is found by its index in the flat array.
+
+
+@inlined
+def _load_row(x, k):
+    return load(x, k), load(x, k + LANES), load(x, k + 2 * LANES), load(x, k + 3 * LANES)
+
+
+@inlined
+def _store_row(x, k, a, b, c, d):
+    store(x, k, a)
+    store(x, k + LANES, b)
+    store(x, k + 2 * LANES, c)
+    store(x, k + 3 * LANES, d)
+
+
 @kernel
 def _gather(starts, lengths, nodes, labels, base, values):
     """Copy the log-potentials of chains to ``values``; those after the end of a chain are 0.
 
-    Few chains are read at a time, because the processor fetches few streams ahead.
+    ``labels`` is empty if no label is known.
     """
-    n, n_lanes = values.shape[1:]
-    for first in range(0, n_lanes, N_STREAMS):
-        for t in range(lengths[0]):
-            for j in range(first, min(first + N_STREAMS, n_lanes)):
-                if j >= lengths.size or t >= lengths[j]:
+    n = nodes.shape[1]
+    source, target = nodes.reshape(-1), values.reshape(-1)
+    for first in range(0, N_LANES, LANES):
+        n_copied = 0
+        if first + LANES <= lengths.size:
+            n_copied = n * lengths[first + LANES - 1] // LANES * LANES
+            i, j = n * starts[first], n * starts[first + 1]
+            k, m = n * starts[first + 2], n * starts[first + 3]
+            for x in range(0, n_copied, LANES):
+                a, b, c, d = transpose(
+                    load(nodes, i + x), load(nodes, j + x), load(nodes, k + x), load(nodes, m + x)
+                )
+                y = x * N_LANES + first
+                store(values, y, a)
+                store(values, y + N_LANES, b)
+                store(values, y + 2 * N_LANES, c)
+                store(values, y + 3 * N_LANES, d)
+        for j in range(first, first + LANES):
+            length, start = 0, 0
+            if j < lengths.size:
+                length, start = lengths[j], starts[j]
+            for x in range(n_copied, n * length):
+                target[x * N_LANES + j] = source[n * start + x]
+            for x in range(n * length, n * lengths[0]):
+                target[x * N_LANES + j] = 0.0
+            for t in range(min(length, labels.size)):
+                if labels[start + t] >= 0:
                     for b in range(n):
-                        values[t, b, j] = 0.0
-                    continue
-                i = starts[j] + t
-                for b in range(n):
-                    values[t, b, j] = nodes[i, b]
-                if labels[i] >= 0:
-                    for b in range(n):
-                        if b % base != labels[i]:
+                        if b % base != labels[start + t]:
                             values[t, b, j] = -np.inf
 
 
 @kernel
 def _scatter(starts, lengths, values, beliefs):
     """Copy the marginals of chains to ``beliefs``."""
-    for first in range(0, lengths.size, N_STREAMS):
-        for t in range(lengths[first]):
-            for j in range(first, min(first + N_STREAMS, lengths.size)):
-                if t < lengths[j]:
-                    for b in range(values.shape[1]):
-                        beliefs[starts[j] + t, b] = values[t, b, j]
+    n = beliefs.shape[1]
+    source, target = values.reshape(-1), beliefs.reshape(-1)
+    for first in range(0, lengths.size, LANES):
+        n_copied = 0
+        if first + LANES <= lengths.size:
+            n_copied = n * lengths[first + LANES - 1] // LANES * LANES
+            i, j = n * starts[first], n * starts[first + 1]
+            k, m = n * starts[first + 2], n * starts[first + 3]
+            for x in range(0, n_copied, LANES):
+                y = x * N_LANES + first
+                a, b, c, d = transpose(
+                    load(values, y), load(values, y + N_LANES), load(values, y + 2 * N_LANES),
+                    load(values, y + 3 * N_LANES),
+                )  # fmt: skip
+                store(beliefs, i + x, a)
+                store(beliefs, j + x, b)
+                store(beliefs, k + x, c)
+                store(beliefs, m + x, d)
+        for j in range(first, min(first + LANES, lengths.size)):
+            for x in range(n_copied, n * lengths[j]):
+                target[n * starts[j] + x] = source[x * N_LANES + j]
 
 
 @kernel
-def _exponentiate(own, tops, totals):
-    """Replace the columns of ``own`` by exponentials minus the maxima, which totals receive."""
-    n, n_lanes = own.shape
-    for j in range(n_lanes):
-        tops[j] = own[0, j]
-    for b in range(1, n):
-        for j in range(n_lanes):
-            tops[j] = max(tops[j], own[b, j])
-    for j in range(n_lanes):
-        tops[j] = tops[j] if tops[j] > -np.inf else 0.0
-        totals[j] += tops[j]
-    for b in range(n):
-        for j in range(n_lanes):
-            x = own[b, j] - tops[j]
-            y = exponential(max(min(x, 0.0), LOWEST))
-            own[b, j] = y if x > LOWEST else 0.0
+def _exponentiate(n_positions, n, values, tops, totals):
+    """Replace values by exponentials minus the maxima over labels, which totals receive."""
+    one, minus_one, zero = spread(1.0), spread(-1.0), spread(0.0)
+    for t in range(n_positions):
+        start = t * n * N_LANES
+        end = start + n * N_LANES
+        for j in range(0, N_LANES, LANES):
+            top = load(values, start + j)
+            for k in range(start + N_LANES + j, end, N_LANES):
+                top = larger(top, load(values, k))
+            store(tops, j, top)
+        for j in range(N_LANES):
+            tops[j] = tops[j] if tops[j] > -np.inf else 0.0
+            totals[j] += tops[j]
+        for j in range(0, N_LANES, LANES):
+            shift = multiply_add(minus_one, load(tops, j), zero)
+            for k in range(start + j, end, N_LANES):
+                store(values, k, multiply_add(one, load(values, k), shift))
+    flat = values.reshape(-1)
+    for k in range(n_positions * n * N_LANES):
+        x = flat[k]
+        y = exponential(x if x > LOWEST else LOWEST)
+        flat[k] = y if x > LOWEST else 0.0
 
 
 @kernel
-def _normalise(n_active, own, sizes, inverses, bits, totals):
+def _multiply_rows(n, x, first, y, start, sizes):
+    """Multiply n rows of x by those of y, and set ``sizes`` to the sums of the products."""
+    one, zero = spread(1.0), spread(0.0)
+    for j in range(0, N_LANES, LANES):
+        size = zero
+        for k in range(j, n * N_LANES, N_LANES):
+            product = multiply_add(load(x, first + k), load(y, start + k), zero)
+            store(x, first + k, product)
+            size = multiply_add(one, product, size)
+        store(sizes, j, size)
+
+
+@kernel
+def _normalise(n_active, own, sizes, totals):
     """Divide the columns of ``own`` by their sums, and add the logs of the sums to ``totals``.
 
     A total becomes nan if the sum underflows.
     """
-    n, n_lanes = own.shape
-    sizes[:] = 0.0
-    for b in range(n):
-        for j in range(n_lanes):
-            sizes[j] += own[b, j]
-    for j in range(n_lanes):
-        if j >= n_active:
-            sizes[j] = 1.0
-        elif not sizes[j] > SMALLEST:
+    for j in range(n_active):
+        if not sizes[j] > SMALLEST:
             sizes[j], totals[j] = 1.0, np.nan
-    for j in range(n_lanes):
-        inverses[j] = 1.0 / sizes[j]
-    for b in range(n):
-        for j in range(n_lanes):
-            own[b, j] *= inverses[j]
-    logarithms(sizes, bits)
-    for j in range(n_lanes):
-        totals[j] += sizes[j]
+        totals[j] += np.log(sizes[j])
+        for b in range(own.shape[0]):
+            own[b, j] /= sizes[j]
 
 
 @kernel
-def _multiply(table, x, out):
-    """Set ``out`` to the product of two matrices; the second one has a column for each chain."""
-    n, n_lanes = x.shape
+def _multiply(n, table, tables, x, first, out, start):
+    """Set n rows of ``out`` to the product of a table and n rows of x."""
+    zero = spread(0.0)
+    for step in range(0, n, 2):
+        a = max(min(step, n - 2), 0)  # an odd n computes a row twice
+        b = min(a + 1, n - 1)
+        i, j = (table * n + a) * n, (table * n + b) * n
+        p, q, r, s = zero, zero, zero, zero
+        t, u, v, w = zero, zero, zero, zero
+        for k in range(n):
+            one, two = spread(tables[i + k]), spread(tables[j + k])
+            c, d, e, f = _load_row(x, first + k * N_LANES)
+            p, t = multiply_add(one, c, p), multiply_add(two, c, t)
+            q, u = multiply_add(one, d, q), multiply_add(two, d, u)
+            r, v = multiply_add(one, e, r), multiply_add(two, e, v)
+            s, w = multiply_add(one, f, s), multiply_add(two, f, w)
+        _store_row(out, start + a * N_LANES, p, q, r, s)
+        _store_row(out, start + b * N_LANES, t, u, v, w)
+
+
+@kernel
+def _add_inner_products(n, table, x, first, y, start, sums):
+    """Add the products of n rows of x and n rows of y to the sums of a table.
+
+    ``sums`` has four parts of each sum, because adding the entries of a vector takes longer.
+    """
     for a in range(n):
-        for j in range(n_lanes):
-            out[a, j] = 0.0
-        for b in range(0, n - 3, 4):
-            t, u, v, w = table[a, b], table[a, b + 1], table[a, b + 2], table[a, b + 3]
-            for j in range(n_lanes):
-                out[a, j] += t * x[b, j] + u * x[b + 1, j] + v * x[b + 2, j] + w * x[b + 3, j]
-        for b in range(n - n % 4, n):
-            t = table[a, b]
-            for j in range(n_lanes):
-                out[a, j] += t * x[b, j]
+        p, q, r, s = _load_row(x, first + a * N_LANES)
+        for b in range(n):
+            c, d, e, f = _load_row(y, start + b * N_LANES)
+            k = ((table * n + a) * n + b) * LANES
+            total = multiply_add(p, c, multiply_add(q, d, load(sums, k)))
+            store(sums, k, multiply_add(r, e, multiply_add(s, f, total)))
 
 
 @kernel
-def _add_inner_products(x, y, out):
-    """Add ``x @ y.T`` to ``out``."""
-    n, n_lanes = x.shape
-    for a in range(n):
-        for b in range(0, n - 3, 4):
-            t, u, v, w = 0.0, 0.0, 0.0, 0.0
-            for j in range(n_lanes):
-                t += x[a, j] * y[b, j]
-                u += x[a, j] * y[b + 1, j]
-                v += x[a, j] * y[b + 2, j]
-                w += x[a, j] * y[b + 3, j]
-            out[a, b] += t
-            out[a, b + 1] += u
-            out[a, b + 2] += v
-            out[a, b + 3] += w
-        for b in range(n - n % 4, n):
-            t = 0.0
-            for j in range(n_lanes):
-                t += x[a, j] * y[b, j]
-            out[a, b] += t
-
-
-@kernel
-def _pass_backwards(
-    starts, lengths, kind, nodes, labels, base, tables, values, messages, rows, totals
-):  # fmt: skip
+def _pass_backwards(starts, lengths, kind, tables, values, messages, sizes, totals):
     """Compute the messages from the end to the start of a group of chains, and their log Z.
 
-    ``values[t]`` receives the normalised sums over the labels after position t, ``messages[t]``
-    their product with the table of the edge to the position before. The chains are sorted by
-    decreasing length.
+    ``values[t]`` receives the sums over the labels after position t, and ``messages[t - 1]`` their
+    product with the table of the edge to the position before. Sums are normalised if they become
+    very large or small. The chains are sorted by decreasing length.
     """
-    tops, sizes, inverses, n_active = rows[0], rows[1], rows[2], 0
-    bits = np.empty(sizes.size, np.int32)
-    n, n_lanes = values.shape[1:]
-    totals[:] = 0.0
-    _gather(starts, lengths, nodes, labels, base, values)
+    n, n_active = values.shape[1], 0
+    messages[lengths[0] - 1] = 1.0
     for t in range(lengths[0] - 1, -1, -1):
-        own = values[t]
+        start, n_extreme = t * n * N_LANES, 0
         while n_active < lengths.size and lengths[n_active] > t:
             n_active += 1
-        _exponentiate(own, tops, totals)
-        if t + 1 < lengths[0]:
-            for b in range(n):
-                for j in range(n_lanes):
-                    own[b, j] *= messages[t + 1, b, j]
-        _normalise(n_active, own, sizes, inverses, bits, totals)
+        _multiply_rows(n, values, start, messages, start, sizes)
+        for j in range(N_LANES):
+            n_extreme += not (LOW < sizes[j] < HIGH)
+        if n_extreme > 0 or t == 0:
+            _normalise(n_active, values[t], sizes, totals)
         if t > 0:
-            _multiply(tables[kind[starts[0] + t]], own, messages[t])
-            for b in range(n):
-                for j in range(n_active, n_lanes):
-                    messages[t, b, j] = 1.0
+            before = start - n * N_LANES
+            _multiply(n, kind[starts[0] + t], tables, values, start, messages, before)
+            for j in range(n_active, N_LANES):
+                messages[t - 1, :, j] = 1.0
 
 
 @kernel
 def _pass_forwards(
-    starts, lengths, kind, transposed, strengths, values, messages, product, beliefs, counts
+    starts, lengths, kind, transposed, strengths, values, messages, product, sizes, sums
 ):  # fmt: skip
-    """Compute marginals times the weights of the chains from the results of the pass backwards.
+    """Replace values by marginals times the weights of the chains.
 
-    ``beliefs`` receives those of nodes. Those of edges, divided by their table, are added to
-    ``counts``.
+    The marginals of edges, divided by their table, are added to ``sums``.
     """
-    n_active, (n, n_lanes) = lengths.size, product.shape
-    for t in range(lengths[0]):
-        own, ratio = values[t], messages[t]
+    n, n_active = values.shape[1], lengths.size
+    for b in range(n):
+        for j in range(N_LANES):
+            values[0, b, j] *= strengths[j]
+    for t in range(1, lengths[0]):
+        start, table = t * n * N_LANES, kind[starts[0] + t]
+        before = start - n * N_LANES
         while lengths[n_active - 1] <= t:
             n_active -= 1
-        if t == 0:
-            for b in range(n):
-                for j in range(n_lanes):
-                    own[b, j] *= strengths[j]
-        else:
-            c, above = kind[starts[0] + t], values[t - 1]
-            for a in range(n):
-                for j in range(n_lanes):
-                    x = ratio[a, j]
-                    ratio[a, j] = above[a, j] / x if x > 0.0 else 0.0
-                for j in range(n_active, n_lanes):
-                    ratio[a, j] = 0.0
-            _multiply(transposed[c], ratio, product)
-            _add_inner_products(ratio, own, counts[c])
-            for b in range(n):
-                for j in range(n_lanes):
-                    own[b, j] *= product[b, j]
-    _scatter(starts, lengths, values, beliefs)
+        for k in range(before, start, LANES):
+            store(messages, k, ratio(load(values, k), load(messages, k)))
+        for j in range(n_active, N_LANES):
+            messages[t - 1, :, j] = 0.0
+        _add_inner_products(n, table, messages, before, values, start, sums)
+        _multiply(n, table, transposed, messages, before, product, 0)
+        _multiply_rows(n, values, start, product, 0, sizes)
 
 
 @kernel
@@ -363,133 +407,33 @@ def chain_sums(
 ):  # fmt: skip
     """Compute log Z and marginals of many chains at a time.
 
-    The arguments and results are those of ``tree_sums`` in ``label_trees.py``.
-    ``order`` has the chains in groups that are sorted by decreasing length. All groups but the last
-    one have ``values.shape[2]`` chains. The k-th edges of all chains of a group have the same
-    table. ``values`` and ``messages``, with one row per node of the longest chain, are scratch.
+    The arguments and results are those of ``tree_sums`` in ``label_trees.py``, but ``labels`` is
+    empty if no label is known. ``order`` has the chains in groups of ``N_LANES`` that are sorted by
+    decreasing length. The k-th edges of all chains of a group have the same table. ``values`` and
+    ``messages``, with one row per node of the longest chain, are scratch.
     """
-    n, n_lanes = values.shape[1:]
-    rows, product = np.empty((5, n_lanes)), np.empty((n, n_lanes))
-    for first in range(0, order.size, n_lanes):
-        group = order[first : first + n_lanes]
+    totals, strengths, sizes = np.empty(N_LANES), np.empty(N_LANES), np.empty(N_LANES)
+    sums, n = np.zeros((*counts.shape, LANES)), values.shape[1]
+    product = np.empty((n, N_LANES))
+    flat, flat_transposed = tables.reshape(-1), transposed.reshape(-1)
+    for first in range(0, order.size, N_LANES):
+        group = order[first : first + N_LANES]
         starts, lengths = ptr[group], ptr[group + 1] - ptr[group]
-        totals, strengths = rows[3], rows[4]
-        _pass_backwards(
-            starts, lengths, kind, nodes, labels, base, tables, values, messages, rows, totals
-        )
+        totals[:] = 0.0
+        _gather(starts, lengths, nodes, labels, base, values)
+        _exponentiate(lengths[0], n, values, sizes, totals)
+        _pass_backwards(starts, lengths, kind, flat, values, messages, sizes, totals)
         strengths[:] = 0.0
         for j in range(group.size):
             if not np.isnan(totals[j]):
                 log_z[group[j]], strengths[j] = totals[j], weights[group[j]]
         _pass_forwards(
-            starts, lengths, kind, transposed, strengths, values, messages, product, beliefs, counts
-        )
-
-
-# Structured support vector machine of chains ------------------------------------------------
-
-
-@kernel
-def _find_change(first, last, states, known, nodes, tables, change, table_change):
-    """Set the changes to the moments of known minus found labels, minus the dual variables."""
-    table_change[:] = -tables
-    for i in range(first, last):
-        change[i] = -nodes[i]
-        change[i, known[i]] += 1.0
-        change[i, states[i]] -= 1.0
-        if i > first:
-            table_change[known[i - 1], known[i]] += 1.0
-            table_change[states[i - 1], states[i]] -= 1.0
-
-
-@kernel
-def _inner_product(first, last, x, y):
-    """Return the sum of the products of the rows ``first .. last`` of two arrays."""
-    total = 0.0
-    for i in range(first, last):
-        for b in range(x.shape[1]):
-            total += x[i, b] * y[i, b]
-    return total
-
-
-@kernel
-def _squared_norm(first, last, features, change, table_change, projected, buffer):
-    """Return the squared norm of the statistics of a change. All entries of buffer are zero."""
-    ptr, starts, _, pair_ptr, pairs, _, _ = features
-    n = change.shape[1]
-    add_observed_products(first, last, *features, change, buffer)
-    projected[first:last] = 0.0
-    add_observed_scores(first, last, *features, buffer, projected)
-    clear_observed(first, last, ptr, starts, pair_ptr, pairs, n, buffer)
-    total = _inner_product(first, last, change, projected)
-    total += _inner_product(0, n, table_change, table_change)
-    for i in (first, last - 1):
-        total += _inner_product(i, i + 1, change, change)
-    for b in range(n):
-        x = 0.0
-        for i in range(first, last):
-            x += change[i, b]
-        total += x * x
-    return total
-
-
-@kernel
-def _add_statistics(first, last, features, change, table_change, theta):
-    """Add the statistics of a change to the parameters."""
-    coef, intercept, transition, start, end = theta
-    add_observed_products(first, last, *features, change, coef)
-    for i in range(first, last):
-        intercept += change[i]
-    start += change[first]
-    end += change[last - 1]
-    transition[0] += table_change
-
-
-@kernel
-def frank_wolfe_steps(
-    examples, n_steps, alpha, weights, ptr, trees, features, known, free, loss, theta, lag, nodes,
-    tables, losses, rows, scratch,
-):  # fmt: skip
-    """Make a block-coordinate Frank-Wolfe step for each chain of ``examples``.
-
-    ``theta`` and ``lag`` are the weights of features as a vector, the intercept, the transitions,
-    and the weights of the first and of the last label, as in ``learners/frank_wolfe.py``. The dual
-    variables ``nodes`` and ``tables`` and their ``losses`` are updated, and so are ``theta`` and
-    ``lag``. ``rows`` and ``scratch`` are work arrays; the first one of ``scratch`` must be
-    zero.
-    """
-    coef, intercept, transition, start, end = theta
-    n = loss.shape[1]
-    scores, augmented, change, projected = rows
-    buffer, values, best, found, states = scratch
-    table_change = np.empty((n, n))
-    for e in examples:
-        first, last = ptr[e], ptr[e + 1]
-        scores[first:last] = intercept
-        scores[first] += start
-        scores[last - 1] += end
-        add_observed_scores(first, last, *features, coef, scores)
-        augmented[first:last] = scores[first:last] + loss[first:last]
-        tree_maxima(
-            e, e + 1, ptr, *trees, augmented, free, n, transition, values, best, found, states
-        )
-        _find_change(first, last, states, known, nodes, tables[e], change, table_change)
-        new_loss = 0.0
-        for i in range(first, last):
-            new_loss += loss[i, states[i]]
-        slope = _inner_product(first, last, change, scores)
-        slope += _inner_product(0, n, table_change, transition[0])
-        gain = new_loss - losses[e] - slope
-        norm = _squared_norm(first, last, features, change, table_change, projected, buffer)
-        curvature = max(weights[e] / alpha * norm, 1e-300)
-        size = 0.0 if gain <= 0.0 else min(gain / curvature, 1.0)
-        nodes[first:last] += size * change[first:last]
-        tables[e] += size * table_change
-        losses[e] += size * (new_loss - losses[e])
-        for factor, part in (
-            (size * weights[e] / alpha, theta), (0.5 * n_steps * (n_steps + 1), lag)
-        ):  # fmt: skip
-            change[first:last] *= factor
-            table_change *= factor
-            _add_statistics(first, last, features, change, table_change, part)
-        n_steps += 1
+            starts, lengths, kind, flat_transposed, strengths, values, messages, product, sizes,
+            sums,
+        )  # fmt: skip
+        _scatter(starts, lengths, values, beliefs)
+    for c in range(counts.shape[0]):
+        for a in range(n):
+            for b in range(n):
+                for j in range(LANES):
+                    counts[c, a, b] += sums[c, a, b, j]

@@ -9,11 +9,22 @@ computes.
 
 import numpy as np
 
-from ._jit import kernel
+from ._jit import LANES, kernel, load, multiply_add, spread, store
 from .exponential import exponential
 
 LOWEST = -708.0  # exp of smaller numbers is zero
 SMALLEST = 1e-280  # smaller sums are computed in the log domain
+
+
+@kernel
+def _add_multiple(n, x, values, first, out, start):
+    """Add n entries of ``values``, from ``first`` on, times x to ``out``, from ``start`` on."""
+    factor = spread(x)
+    for b in range(0, n - LANES + 1, LANES):
+        total = multiply_add(factor, load(values, first + b), load(out, start + b))
+        store(out, start + b, total)
+    for b in range(n - n % LANES, n):
+        out[start + b] += x * values[first + b]
 
 
 @kernel
@@ -24,18 +35,17 @@ def add_observed_scores(
 
     The entries ``ptr[i] .. ptr[i + 1]`` are those of features with a weight for each label, which
     ``starts`` points to. The entries ``pair_ptr[i] .. pair_ptr[i + 1]`` are single pairs of the
-    other features: weight, label and value.
+    other features: weight, label and value. The values are empty if all of them are 1.
     """
-    row = np.empty(out.shape[1])
+    n, has_values, has_pair_values = out.shape[1], values.size > 0, pair_values.size > 0
+    flat = out.reshape(-1)
     for i in range(first, last):
-        row[:] = out[i]
         for k in range(ptr[i], ptr[i + 1]):
-            start, x = starts[k], values[k]
-            for b in range(row.size):
-                row[b] += x * weights[start + b]
+            x = values[k] if has_values else 1.0
+            _add_multiple(n, x, weights, starts[k], flat, i * n)
         for k in range(pair_ptr[i], pair_ptr[i + 1]):
-            row[labels[k]] += pair_values[k] * weights[pairs[k]]
-        out[i] = row
+            x = pair_values[k] if has_pair_values else 1.0
+            out[i, labels[k]] += x * weights[pairs[k]]
 
 
 @kernel
@@ -46,15 +56,15 @@ def add_observed_products(
 
     The entries are those of :func:`add_observed_scores`.
     """
-    row = np.empty(residuals.shape[1])
+    n, has_values, has_pair_values = residuals.shape[1], values.size > 0, pair_values.size > 0
+    flat = residuals.reshape(-1)
     for i in range(first, last):
-        row[:] = residuals[i]
         for k in range(ptr[i], ptr[i + 1]):
-            start, x = starts[k], values[k]
-            for b in range(row.size):
-                out[start + b] += x * row[b]
+            x = values[k] if has_values else 1.0
+            _add_multiple(n, x, flat, i * n, out, starts[k])
         for k in range(pair_ptr[i], pair_ptr[i + 1]):
-            out[pairs[k]] += pair_values[k] * row[labels[k]]
+            x = pair_values[k] if has_pair_values else 1.0
+            out[pairs[k]] += x * residuals[i, labels[k]]
 
 
 @kernel

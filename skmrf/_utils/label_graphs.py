@@ -114,7 +114,8 @@ class LabelGraphs:
         -------
         tuple of ndarray
             Of features with a weight for each label: pointers to rows, first weights and values. Of
-            pairs of other features and labels: pointers to rows, weights, labels and values.
+            pairs of other features and labels: pointers to rows, weights, labels and values. The
+            values are empty if all of them are 1.
         """
         features, known, found = self.cache.get("occurrences", (None, None, None))
         if features is not self.features or known is not pairs:
@@ -173,8 +174,10 @@ def _find_occurrences(X, pairs, n_labels):
     single = np.repeat(firsts - ends[:-1], counts) + np.arange(ends[-1])
     single = single.astype(firsts.dtype)
     labels = np.zeros(0, dtype=firsts.dtype) if pairs is None else pairs[1][single]
-    full = firsts[is_full], X.data[is_full]
-    return ptr, *full, ends[indptr], single, labels, np.repeat(X.data, counts)
+    full, pair_values = X.data[is_full], np.repeat(X.data, counts)
+    if (X.data == 1.0).all():  # needs less memory and time
+        full, pair_values = full[:0].copy(), pair_values[:0].copy()
+    return ptr, firsts[is_full], full, ends[indptr], single, labels, pair_values
 
 
 @dataclass(frozen=True)
@@ -267,3 +270,40 @@ def _root_trees(graphs):
     if n_tree_edges < len(graphs.edges):
         return None
     return Trees(np.array(order, dtype=np.int64), parent, kind)
+
+
+def observed_pairs(graphs, n_labels):
+    """Return the pairs of a feature and a label that occur together in the known labels.
+
+    Features that occur with at least a quarter of the labels have a pair for each label.
+
+    Parameters
+    ----------
+    graphs : LabelGraphs
+        Examples with sparse features.
+    n_labels : int
+        Number of labels.
+
+    Returns
+    -------
+    pair_ptr : ndarray of int of shape (n_features + 1,)
+        Index of the first pair of each feature.
+    pair_labels : ndarray of int of shape (n_pairs,)
+        Label of each pair.
+    """
+    X = graphs.features
+    known = graphs.labels >= 0
+    rows = np.repeat(graphs.labels, np.diff(X.indptr))
+    used = np.repeat(known, np.diff(X.indptr)) & (X.data != 0)
+    codes = np.sort(X.indices[used].astype(np.int64) * n_labels + rows[used])
+    codes = codes[np.diff(codes, prepend=-1) > 0]  # np.unique takes several times longer
+    counts = np.bincount(codes // n_labels, minlength=X.shape[1])
+    frequent = np.flatnonzero(4 * counts >= n_labels)
+    codes = codes[4 * counts[codes // n_labels] < n_labels]
+    added = (frequent[:, None] * n_labels + np.arange(n_labels)).ravel()
+    codes = np.sort(np.concatenate([codes, added]))
+    counts[frequent] = n_labels
+    ptr = np.concatenate([[0], np.cumsum(counts)])
+    # Small integers, because the memory bandwidth limits a pass over the examples.
+    index = np.int32 if len(codes) < 2**31 else np.int64
+    return ptr.astype(index), (codes % n_labels).astype(index)

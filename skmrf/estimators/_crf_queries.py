@@ -10,7 +10,13 @@ from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator, check_number
 from .._utils.warn import warn_caller
 from ..likelihood import label_graphs
-from ._crf_training import allowed_transitions, constrain, encode_labels, log_likelihoods
+from ._crf_training import (
+    allowed_transitions,
+    check_edge_features,
+    constrain,
+    encode_labels,
+    log_likelihoods,
+)
 
 
 class CRFQueries:
@@ -60,14 +66,15 @@ class CRFQueries:
                 )
             X = [[x] for x in X] if isinstance(X[0], dict) else X
             X = self.vectorizer_.transform(X)
-        return read_examples(self, X, sequence_ids, graph=self.graph, reset=False)
+        examples = read_examples(self, X, sequence_ids, graph=self.graph, reset=False)
+        return examples._replace(graphs=check_edge_features(self.energy_, examples.graphs))
 
     def _condition(self, X, sequence_ids, allowed, given):
         """Return examples, their known labels and their log-potentials with constraints."""
         examples = self._examples(X, sequence_ids)
         graphs = examples.graphs
         if given is not None:
-            labels = flatten_labels(given, examples)
+            labels = flatten_labels(given, examples, "given")
             graphs = graphs.with_labels(encode_labels(self._codes, labels))
         with parallel_jobs(self.n_jobs):
             potentials = self.energy_.potentials(graphs)

@@ -1,11 +1,12 @@
 """Training and constraints of conditional random fields."""
 
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import issparse
 
-from .._data.sequences import observed_pairs
+from .._utils.label_graphs import observed_pairs
 from .._utils.rows import Batch
 from ..energies.crf import CRFEnergy, without_labels
 from ..likelihood import label_graphs
@@ -254,6 +255,29 @@ def keep_known(graphs, sample_weight):
     return Batch(graphs, None, log_weights).take(is_used)
 
 
+def check_edge_features(energy, graphs):
+    """Return examples whose edges have as many features as those of fit, or raise a ValueError.
+
+    Parameters
+    ----------
+    energy : CRFEnergy
+        Fitted model.
+    graphs : LabelGraphs
+        Examples.
+
+    Returns
+    -------
+    LabelGraphs
+        Examples.
+    """
+    n, n_found = len(energy.theta["transition"]), graphs.edge_features.shape[1]
+    if graphs.edges is None or n == n_found:
+        return graphs
+    if len(graphs.edges):
+        raise ValueError(f"The edges of X have {n_found} features, but those of fit have {n}.")
+    return replace(graphs, edge_features=np.zeros((1, n)))
+
+
 def encode_labels(codes, labels):
     """Return the codes of labels, with -1 for missing labels.
 
@@ -317,12 +341,27 @@ def allowed_transitions(allowed, classes):
         return pairs, ~inside
     codes = {label: code for code, label in enumerate(labels)}
     pairs = np.zeros((len(labels), len(labels)), dtype=bool)
-    for before, after in allowed:
-        for label in (before, after):
+    for pair in _list_pairs(allowed):
+        for label in pair:
             if label not in codes:
                 raise ValueError(f"allowed holds the label {label!r}, which is not in classes_.")
-        pairs[codes[before], codes[after]] = True
+        pairs[codes[pair[0]], codes[pair[1]]] = True
     return pairs, np.ones(len(labels), dtype=bool)
+
+
+def _list_pairs(allowed):
+    """Return pairs of labels as tuples, or raise a ValueError."""
+    if not isinstance(allowed, Iterable) or isinstance(allowed, Mapping):
+        raise ValueError(f'allowed must be "iob2" or a list of pairs of labels; got {allowed!r}.')
+    pairs = []
+    for pair in allowed:
+        is_pair = isinstance(pair, list | tuple | np.ndarray) and len(pair) == 2
+        if not (is_pair and all(isinstance(label, Hashable) for label in pair)):
+            raise ValueError(
+                f"allowed holds {pair!r}; each entry must be a pair of a label and the next label."
+            )
+        pairs.append(tuple(pair))
+    return pairs
 
 
 def _can_follow(before, after):

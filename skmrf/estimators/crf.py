@@ -18,6 +18,7 @@ from ._base import LearnedEstimator, unchanged_on_error
 from ._crf_queries import CRFQueries
 from ._crf_training import (
     MIN_EXAMPLES,
+    check_edge_features,
     choose_alpha,
     default_alpha,
     encode_labels,
@@ -225,8 +226,8 @@ class CRF(CRFQueries, LearnedEstimator):
             (height, width, n_features). For trees and given graphs: a list of tuples
             ``(node_features, edges)`` or ``(node_features, edges, edge_features)``.
         y : list of array-like, or array-like of shape (n_rows,)
-            Labels of each example, of any hashable type, in the shape of its positions. None and
-            nan are missing labels, which are summed out.
+            Labels of each example, of any hashable type, in the shape of its positions. None, nan
+            and pd.NA are missing labels, which are summed out.
         sample_weight : array-like of shape (n_examples,), optional
             Non-negative weight of each example. By default all examples have the same weight.
         sequence_ids : array-like of shape (n_rows,), optional
@@ -255,6 +256,8 @@ class CRF(CRFQueries, LearnedEstimator):
             codes = self._codes if fit.is_resumed else LabelCodes.of(labels)
             weights = check_sample_weight(sample_weight, len(examples.graphs))
             graphs = examples.graphs.with_labels(encode_labels(codes, labels))
+            if fit.is_resumed:
+                graphs = check_edge_features(fit.energy, graphs)
             data = keep_known(graphs, weights)
             learner = self._choose_learner(data.X, len(codes.classes))
             if not fit.is_resumed:

@@ -1,16 +1,17 @@
 """Exact inference of the labels of chains and trees: log Z, marginals, maxima, draws, k best."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from .._kernels import label_trees
-from .._kernels.label_graphs import chain_sums
+from .._kernels.label_graphs import N_LANES, chain_sums
 from .._utils.parallel import run_blocks
 
 MAX_RANGE = 300.0  # of finite log-potentials, in nats, in the ratio domain
 N_CHUNK = 50_000  # nodes per call of a kernel
-MAX_LANES, STEP_LANES = 64, 16  # chains that a kernel computes at a time, and their multiple
+MAX_BYTES = 4 * 2**30  # of the best labellings of one example
 MIN_SHARE = 0.4  # mean length of a group of chains, relative to its longest chain
 
 
@@ -135,8 +136,11 @@ def sums(graphs, potentials, weights=None):
 
 def _add_chains(graphs, chunk, arrays, ratios, weights, log_z, nodes, counts):
     """Compute the sums of the chains of a chunk that are in a group of similar lengths."""
-    order, longest, n_lanes = _group_chains(graphs.sizes[slice(*chunk)])
-    values, messages = (np.empty((longest, nodes.shape[1], n_lanes)) for _ in range(2))
+    first, last = graphs.node_ptr[list(chunk)]
+    if not (arrays.labels[first:last] >= 0).any():
+        arrays = arrays._replace(labels=arrays.labels[:0])
+    order, longest = _group_chains(graphs.sizes[slice(*chunk)])
+    values, messages = (np.empty((longest, nodes.shape[1], N_LANES)) for _ in range(2))
     transposed = np.ascontiguousarray(ratios.transpose(0, 2, 1))
     chain_sums(
         chunk[0] + order, arrays.ptr, *arrays[3:], ratios, transposed, weights, log_z, nodes,
@@ -145,14 +149,13 @@ def _add_chains(graphs, chunk, arrays, ratios, weights, log_z, nodes, counts):
 
 
 def _group_chains(sizes):
-    """Return chains in groups of similar lengths, their largest length, and the size of a group."""
-    n_lanes = min(MAX_LANES, -(-len(sizes) // STEP_LANES) * STEP_LANES)
+    """Return the chains in groups of similar lengths, and their largest length."""
     order = np.argsort(-sizes, kind="stable")
-    firsts = np.arange(0, len(order), n_lanes)
+    firsts = np.arange(0, len(order), N_LANES)
     n_nodes = np.add.reduceat(sizes[order], firsts)
-    is_even = n_nodes >= MIN_SHARE * n_lanes * sizes[order[firsts]]
-    order = order[np.repeat(is_even, n_lanes)[: len(order)]]
-    return order, int(sizes[order].max(initial=0)), n_lanes
+    is_even = n_nodes >= MIN_SHARE * N_LANES * sizes[order[firsts]]
+    order = order[np.repeat(is_even, N_LANES)[: len(order)]]
+    return order, int(sizes[order].max(initial=0))
 
 
 def _scratch(graphs, nodes, dtype=float):
@@ -162,6 +165,8 @@ def _scratch(graphs, nodes, dtype=float):
 
 def _shifts(graphs, arrays, top, chunk):
     """Return the sum of the largest log-potentials of the tables of the edges of each example."""
+    if len(top) == 1:
+        return top[0] * (graphs.sizes[slice(*chunk)] - 1)
     start, end = graphs.node_ptr[chunk[0]], graphs.node_ptr[chunk[1]]
     values = np.where(arrays.parent[start:end] < 0, 0.0, top[arrays.kind[start:end]])
     return np.add.reduceat(values, graphs.node_ptr[chunk[0] : chunk[1]] - start)
@@ -241,14 +246,26 @@ def best(graphs, potentials, k):
         fewer are possible.
     scores : list of ndarray of shape (n_labellings,)
         Log-potentials in nats.
+
+    Raises
+    ------
+    ValueError
+        If the labellings of an example need too much memory.
     """
     arrays, tables = _arrays(graphs, potentials)
     all_states, all_scores = [], []
     q = arrays.nodes.shape[1]
-    for start, end in zip(graphs.node_ptr[:-1].tolist(), graphs.node_ptr[1:].tolist(), strict=True):
+    limits = graphs.node_ptr.tolist()
+    for example, (start, end) in enumerate(pairwise(limits)):
         n = end - start
-        scores, states = np.full(k, -np.inf), np.zeros((k, n), dtype=np.int64)
-        lists, back = np.empty((n, q, k)), np.zeros((n, q, k, 3), dtype=np.int64)
+        size = min(k, q ** min(n, 64))  # q**n labellings exist
+        if 40 * n * q * size > MAX_BYTES:
+            raise ValueError(
+                f"The {k} best labellings of example {example} need about {40 * n * q * size:.1e} "
+                f"bytes, more than the limit of {MAX_BYTES:.1e}. Use a smaller k."
+            )
+        scores, states = np.full(size, -np.inf), np.zeros((size, n), dtype=np.int64)
+        lists, back = np.empty((n, q, size)), np.zeros((n, q, size, 3), dtype=np.int64)
         label_trees.best_labellings(start, end, *arrays[1:], tables, lists, back, scores, states)
         is_possible = scores > -np.inf
         all_states.append(states[is_possible])

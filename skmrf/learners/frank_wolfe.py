@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._kernels.label_graphs import frank_wolfe_steps
+from .._kernels.ascent import frank_wolfe_steps
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import GraphMoments

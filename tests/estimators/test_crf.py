@@ -269,11 +269,46 @@ def test_threads_do_not_change_results(monkeypatch, seed):
         (lambda X, y: ([*X[:3], X[3][:, :2], *X[4:]], y), "Sequence 3 of X has 2 features"),
         (lambda X, y: (X, [[None] * len(v) for v in y]), "y has no labels"),
         (lambda X, y: (X, [[[1]] * len(v) for v in y]), "labels must be hashable"),
+        (lambda X, y: (X, ["a" * len(v) for v in y]), "Example 0 of y must be a list .* got 'a+'"),
+        (lambda X, y: (X, [set(v) for v in y]), "Example 0 of y must be a list of labels; got {"),
+        (lambda X, y: (X, iter(y)), "y must be a list with .*; got list_iterator"),
+        (lambda X, y: (iter(X), y), "X must be a list with .*; got list_iterator"),
+        (lambda X, y: ([x[:, 0] for x in X], y), r"element \d+ \(\d+ values\) is not"),
+        (lambda X, y: ([None, *X[1:]], y), r"element 0 \(None\) is a row of a table"),
     ],
 )
 def test_wrong_input_of_fit(change, message, sequences):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         CRF(**QUICK).fit(*change(*sequences))
+
+
+@pytest.mark.parametrize(
+    ("ids", "y", "message"),
+    [
+        (["a", None, "a"], [0, 1, 0], r"sequence_ids\[1\] is None; each row needs an id"),
+        ([0, 0], [0, 1, 0], r"sequence_ids must have shape \(3,\)"),
+        ([0, 0, 1], [[0, 1], [0]], "one label per row; got lists of unequal lengths"),
+    ],
+)
+def test_wrong_sequence_ids(ids, y, message):
+    with pytest.raises(ValueError, match=message):
+        CRF(**QUICK).fit(np.ones((3, 1)), y, sequence_ids=ids)
+
+
+def test_sequence_ids_of_several_types():
+    X, ids = np.arange(4.0)[:, None], ["b", 1, "b", 1]
+    model = CRF(**QUICK).fit(X, [0, 1, 0, 1], sequence_ids=ids)
+    other = CRF(**QUICK).fit(X, [0, 1, 0, 1], sequence_ids=[0, 1, 0, 1])
+    assert_array_equal(model.coef_, other.coef_)
+
+
+def test_missing_labels_of_pandas():
+    """pd.NA and pd.NaT are missing labels, like None."""
+    X, y = np.arange(6.0)[:, None], [0, 1, 0, 1, None, None]
+    model = CRF(**QUICK).fit([X], [y])
+    other = CRF(**QUICK).fit([X], [[*y[:4], pd.NA, pd.NaT]])
+    assert other.classes_.tolist() == [0, 1]
+    assert_array_equal(model.coef_, other.coef_)
 
 
 def test_lists_of_frames_and_of_nothing_are_refused(sequences):
@@ -302,6 +337,56 @@ def test_wrong_input_of_graphs_and_queries(sequences):
         model.log_likelihood(X, [["unknown"] * len(v) for v in y])
     with pytest.raises(ValueError, match="has 2 features, but fit has 3"):
         model.predict([x[:, :2] for x in X])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"allowed": 5}, "allowed must be .*; got 5"),
+        ({"allowed": ["ab"]}, "allowed holds 'ab'; each entry must be a pair"),
+        ({"allowed": [("a", "b", "c")]}, r"allowed holds \('a', 'b', 'c'\)"),
+        ({"allowed": [("a", [])]}, r"allowed holds \('a', \[\]\)"),
+        ({"allowed": []}, "Example 1 has no labels that satisfy the constraints"),
+        ({"given": [["a"], None]}, "Example 1 of given must be a list of labels; got None"),
+        ({"given": [["a"], ["b"]]}, "Example 1: X has 2 positions, but given has 1 labels"),
+    ],
+)
+def test_wrong_constraints(options, message, sequences):
+    model = CRF(**QUICK).fit(*sequences)
+    with pytest.raises(ValueError, match=message):
+        model.predict([np.ones((1, 3)), np.ones((2, 3))], **options)
+
+
+def test_scores_without_labels(sequences):
+    model = CRF(**QUICK).fit(*sequences)
+    for query in (model.score, model.log_likelihood):
+        with pytest.raises(TypeError, match=r"y must be a list with .*; got NoneType"):
+            query(sequences[0], None)
+
+
+def test_numbers_of_best_labellings(sequences, monkeypatch):
+    """There are not more labellings than exist, and the memory is limited."""
+    model = CRF(**QUICK).fit(*sequences)
+    labels, probabilities = model.predict_best([np.ones((2, 3))], 10**9)
+    assert labels[0].shape == (9, 2)
+    assert_allclose(probabilities[0].sum(), 1.0)
+    monkeypatch.setattr(label_trees, "MAX_BYTES", 1e4)
+    with pytest.raises(ValueError, match="The 50 best labellings of example 0 need about"):
+        model.predict_best([np.ones((9, 3))], 50)
+
+
+def test_wrong_edges():
+    graphs = [(np.eye(3), [(0, 1), (1, 2)], [[1.0, 2.0], [0.5, 1.0]])] * 3
+    model = CRF("given", **QUICK).fit(graphs, [[0, 1, 0]] * 3)
+    with pytest.raises(ValueError, match="edges of X have 1 features, but those of fit have 2"):
+        model.predict([graphs[0][:2]])
+    with pytest.raises(ValueError, match="edges of X have 1 features, but those of fit have 2"):
+        model.set_params(warm_start=True).fit([graphs[0][:2]], [[0, 1, 0]])
+    assert_array_equal(model.predict([(np.eye(3), [])])[0], model.predict(np.eye(3)))
+    with pytest.raises(ValueError, match=r"edges of graph 0 of X must be integers .* dtype object"):
+        model.predict([(np.eye(3), [(0, 1), (1,)])])
+    with pytest.raises(ValueError, match="edge features of graph 0 of X must be numbers; could"):
+        model.predict([(np.eye(3), [(0, 1)], [["a", "b"]])])
 
 
 def test_graphs_with_edge_features(seed):
@@ -341,6 +426,8 @@ def test_vectorizer():
     assert list(rare.vocabulary_) == ["w[0]=a"]
     with pytest.raises(ValueError, match="Feature 'w' of position 1 of sequence 0 is"):
         SequenceVectorizer().fit([[{"w": "a"}, {"w": object()}]])
+    with pytest.raises(ValueError, match="Feature 'n' of position 1 of sequence 0 is inf"):
+        SequenceVectorizer().fit([[{"n": 1}, {"n": 10**400}]])
     with pytest.raises(
         ValueError, match="Position 1 of sequence 0 of X is 'cat'; it must be a dict"
     ):

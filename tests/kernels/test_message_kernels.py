@@ -9,8 +9,10 @@ import twins
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import SMALL, TABLES, ZOO, enumerate_states, naive_log_potential, possible_rows
 
+from skmrf._kernels._jit import kernel, larger, load, multiply_add, ratio, spread, store, transpose
 from skmrf._kernels.belief import TINY
 from skmrf._kernels.elimination import block_offsets
+from skmrf._kernels.label_trees import add_observed_products, add_observed_scores
 from skmrf._kernels.ordering import (
     adjacency_bits,
     greedy_order,
@@ -313,3 +315,75 @@ def test_mean_field(name, seed):
 
 def _states(graph):
     return enumerate_states(graph)[0]
+
+
+# Vectors and sparse features --------------------------------------------------------------
+
+
+@kernel
+def compute_vectors(x, y, out):
+    a, b = load(x, 1), load(y, 4)
+    store(out, 0, multiply_add(a, b, spread(2.0)))
+    store(out, 4, larger(a, b))
+    store(out, 8, ratio(a, b))
+    a, b, c, d = transpose(load(x, 0), load(x, 4), load(x, 8), load(x, 12))
+    store(out, 12, a)
+    store(out, 16, b)
+    store(out, 20, c)
+    store(out, 24, d)
+
+
+def test_vectors_of_four_numbers():
+    rng = np.random.default_rng(0)
+    x, y, out = rng.normal(size=(4, 4)), rng.random((2, 4)), np.empty(28)
+    x[0, 2], y[1, 0] = -np.inf, 0.0
+    compute_vectors(x, y, out)
+    a, b = x.ravel()[1:5], y[1]
+    assert_allclose(out[:4], a * b + 2.0, rtol=1e-15)
+    assert_array_equal(out[4:8], np.maximum(a, b))
+    assert_array_equal(out[8:12], [0.0, *(a[1:] / b[1:])])
+    assert_array_equal(out[12:], x.T.ravel())
+
+
+@pytest.mark.parametrize("n_labels", [1, 3, 4, 9])
+@pytest.mark.parametrize("has_values", [False, True])
+def test_scores_of_observed_features(n_labels, has_values, seed):
+    """Features 0 to 2 have all labels; of the other features, some pairs have a weight."""
+    rng = np.random.default_rng(seed)
+    weights = np.where(rng.random((6, n_labels)) < 0.5, rng.normal(size=(6, n_labels)), 0.0)
+    weights[:3] = rng.normal(size=(3, n_labels))
+    is_pair = weights != 0
+    index = np.cumsum(is_pair).reshape(is_pair.shape) - 1
+    X = (rng.random((10, 6)) < 0.5) * (rng.normal(size=(10, 6)) if has_values else 1.0)
+    rows, columns = np.nonzero(X[:, :3])
+    full = np.searchsorted(rows, np.arange(11)), index[columns, 0], X[:, :3][rows, columns]
+    pairs = np.argwhere((X[:, 3:, None] != 0) & is_pair[3:])
+    single = index[3:][pairs[:, 1], pairs[:, 2]], pairs[:, 2], X[:, 3:][pairs[:, 0], pairs[:, 1]]
+    matrix = *full, np.searchsorted(pairs[:, 0], np.arange(11)), *single
+    if not has_values:
+        matrix = *full[:2], full[2][:0], matrix[3], *single[:2], single[2][:0]
+    scores, residuals = np.ones((10, n_labels)), rng.normal(size=(10, n_labels))
+    add_observed_scores(0, 10, *matrix, weights[is_pair], scores)
+    assert_allclose(scores, 1.0 + X @ weights, rtol=0, atol=1e-13)
+    gradient = np.ones(is_pair.sum())
+    add_observed_products(2, 10, *matrix, residuals, gradient)
+    assert_allclose(gradient, 1.0 + (X[2:].T @ residuals[2:])[is_pair], rtol=0, atol=1e-13)
+
+
+@pytest.mark.long
+def test_long_compilations_print_one_message(capfd, monkeypatch):
+    """The message is printed during the compilation, and only once."""
+    monkeypatch.setattr(CompilationMessage, "SECONDS", 0.4)
+    monkeypatch.setattr(CompilationMessage, "is_printed", False)
+    message = CompilationMessage()
+    assert message.compile(lambda s: s, "fast") == "fast"
+    assert capfd.readouterr().err == ""
+
+    def compile_slowly(_):
+        time.sleep(1.0)
+        return capfd.readouterr().err
+
+    assert "compiles functions at their first use" in message.compile(compile_slowly, None)
+    assert message.compile(compile_slowly, None) == ""
+    assert message.depth == 0
+    assert message.seconds > 1.9

@@ -17,6 +17,7 @@ from skmrf._utils.label_graphs import LabelGraphs
 from skmrf._utils.phases import GraphMoments
 from skmrf._utils.rows import Batch
 from skmrf.energies.crf import CRFEnergy, without_labels
+from skmrf.energies.structured_protocols import LabelPotentials
 from skmrf.exact import label_trees
 from skmrf.learners import SSVM, CRFPropagation, GraphLearner, Perceptron, register
 from skmrf.learners.crf import CRFLikelihood, CRFPseudoLikelihood
@@ -121,10 +122,26 @@ def test_inference_equals_enumeration(graph, seed):
             check_example(energy, graphs, example, found)
 
 
+def sum_in_groups_and_singly(graphs, potentials, weights, monkeypatch):
+    """Return the sums of chains in groups and of single chains, and the numbers of the latter."""
+    kernel, found, single = label_trees.label_trees.tree_sums, [], []
+
+    def count_single(*arguments):
+        single[-1] += np.isnan(arguments[11]).sum()
+        kernel(*arguments)
+
+    monkeypatch.setattr(label_trees.label_trees, "tree_sums", count_single)
+    for share in (label_trees.MIN_SHARE, np.inf):
+        monkeypatch.setattr(label_trees, "MIN_SHARE", share)
+        single.append(0)
+        found.append(label_trees.sums(graphs, potentials, weights))
+    return found, single
+
+
 @pytest.mark.parametrize("graph", CHAINS)
 def test_groups_of_chains_equal_single_chains(graph, seed, monkeypatch):
     """150 chains of unequal lengths, with evidence, zeros and sums that underflow."""
-    rng, found, single = np.random.default_rng(seed), [], []
+    rng = np.random.default_rng(seed)
     energy = random_energy(graph, 3, rng, 2.0, 0.1)
     graphs = random_graphs(graph, 3, rng, n_examples=150, most_nodes=9)
     potentials, weights = energy.potentials(graphs), rng.random(150)
@@ -132,17 +149,24 @@ def test_groups_of_chains_equal_single_chains(graph, seed, monkeypatch):
     far = rng.random(len(nodes)) < 0.05
     nodes[far] += 700.0 * rng.normal(size=nodes[far].shape)
     potentials = potentials._replace(nodes=nodes)
-    kernel = label_trees.label_trees.tree_sums
-
-    def count_single(*arguments):
-        single.append(np.isnan(arguments[11]).sum())
-        kernel(*arguments)
-
-    monkeypatch.setattr(label_trees.label_trees, "tree_sums", count_single)
-    for share in (label_trees.MIN_SHARE, np.inf):
-        monkeypatch.setattr(label_trees, "MIN_SHARE", share)
-        found.append(label_trees.sums(graphs, potentials, weights))
+    found, single = sum_in_groups_and_singly(graphs, potentials, weights, monkeypatch)
     assert single[0] < single[1] == 150
+    for name in ("log_z", "nodes", "tables"):
+        assert_allclose(*(getattr(sums, name) for sums in found), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("shift", [0.0, 30.0])
+def test_sums_of_long_groups_of_chains_are_normalised(shift, seed, monkeypatch):
+    """Without normalisation, the sums of 300 positions would overflow or underflow."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(300, 401, size=32)
+    graphs = LabelGraphs.chains(np.ones((lengths.sum(), 1)), lengths)
+    tables = np.full((1, 11, 11), -shift) + shift * np.eye(11) + 0.01 * rng.normal(size=(11, 11))
+    nodes = 0.01 * rng.normal(size=(graphs.n_nodes, 11))
+    nodes[np.arange(graphs.n_nodes), np.arange(graphs.n_nodes) % 11] += shift
+    potentials = LabelPotentials(nodes, tables, None, 11)
+    found, single = sum_in_groups_and_singly(graphs, potentials, rng.random(32), monkeypatch)
+    assert single == [0, 32]
     for name in ("log_z", "nodes", "tables"):
         assert_allclose(*(getattr(sums, name) for sums in found), rtol=1e-9, atol=1e-12)
 
