@@ -1,5 +1,6 @@
 """Tests of compiled kernels against plain Python: tables, sweeps, layers, densities, Adam."""
 
+import time
 from copy import deepcopy
 
 import numpy as np
@@ -8,7 +9,7 @@ import twins
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import SMALL, TABLES, WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, possible_rows
 
-from skmrf._kernels._jit import kernel
+from skmrf._kernels._jit import CompilationMessage, kernel
 from skmrf._kernels.ascent import adam_step, adam_step_sizes
 from skmrf._kernels.elimination import draw_categorical
 from skmrf._kernels.exponential import exponentials, logarithms, power_of_two
@@ -541,3 +542,22 @@ def test_adam_steps(dtype, seed):
         assert_allclose(square, v, **within)
         assert_allclose(out, expected, rtol=0, atol=1e-12 if dtype == np.float64 else 1e-5)
         theta = out
+
+
+@pytest.mark.long
+def test_long_compilations_print_one_message(capfd, monkeypatch):
+    """The message is printed during the compilation, and only once."""
+    monkeypatch.setattr(CompilationMessage, "SECONDS", 0.4)
+    monkeypatch.setattr(CompilationMessage, "is_printed", False)
+    message = CompilationMessage()
+    assert message.compile(lambda s: s, "fast") == "fast"
+    assert capfd.readouterr().err == ""
+
+    def compile_slowly(_):
+        time.sleep(1.0)
+        return capfd.readouterr().err
+
+    assert "compiles functions at their first use" in message.compile(compile_slowly, None)
+    assert message.compile(compile_slowly, None) == ""
+    assert message.depth == 0
+    assert message.seconds > 1.9

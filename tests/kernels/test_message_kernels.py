@@ -1,4 +1,4 @@
-"""Tests of the elimination, belief propagation and mean-field kernels against plain Python."""
+"""Tests of kernels against plain Python: elimination, propagation, mean field, vectors."""
 
 from itertools import combinations
 
@@ -368,22 +368,3 @@ def test_scores_of_observed_features(n_labels, has_values, seed):
     gradient = np.ones(is_pair.sum())
     add_observed_products(2, 10, *matrix, residuals, gradient)
     assert_allclose(gradient, 1.0 + (X[2:].T @ residuals[2:])[is_pair], rtol=0, atol=1e-13)
-
-
-@pytest.mark.long
-def test_long_compilations_print_one_message(capfd, monkeypatch):
-    """The message is printed during the compilation, and only once."""
-    monkeypatch.setattr(CompilationMessage, "SECONDS", 0.4)
-    monkeypatch.setattr(CompilationMessage, "is_printed", False)
-    message = CompilationMessage()
-    assert message.compile(lambda s: s, "fast") == "fast"
-    assert capfd.readouterr().err == ""
-
-    def compile_slowly(_):
-        time.sleep(1.0)
-        return capfd.readouterr().err
-
-    assert "compiles functions at their first use" in message.compile(compile_slowly, None)
-    assert message.compile(compile_slowly, None) == ""
-    assert message.depth == 0
-    assert message.seconds > 1.9
