@@ -29,6 +29,7 @@ from skmrf import (
 )
 
 ROOT = os.path.dirname(skmrf.__file__) + os.sep
+NESTED = "DiscreteMRF of a structure learner", "MRFImputer"  # they fit another estimator
 SMALL = {"max_iter": 2, "random_state": 0}
 NETWORKS = NetworkPotentials(node_layers=(2,), edge_layers=(2,), max_iter=2)
 

@@ -107,6 +107,10 @@ class TableBackedEnergy(DiscreteEnergy):
             out[rows] = constant + np.einsum("ij,ij->i", x, 0.5 * (x @ coupling) + bias)
         return out
 
+    def log_marginal(self, V):
+        """Return ``log f`` in nats of each row; no variable is latent."""
+        return self.log_potential(V)
+
     def conditionals(self):
         """Return the arrays for Gibbs sampling: couplings and biases, or tables."""
         if self._binary is not None:

@@ -301,18 +301,19 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
 
 def _refine(fits, choice, fold, parameters):
     """Refine the chosen model of a fold; return the best refinement, or None, and the fits."""
-
-    def settings_at(strength):
-        alpha = strength / effective_rows(fold.train)
-        settings = parameters.settings(
-            _refinement.make_learner(), fold.reference, fold.train, alpha=alpha,
-            centre=_centre(fold.reference, parameters), interruptible=False,
-        )  # fmt: skip
-        return replace(settings, complete=False)
-
-    refined, is_interrupted = _refinement.choose(
-        fits.energies[choice], fits.strengths[choice], fold, settings_at
-    )
+    learner, n_rows = _refinement.make_learner(), effective_rows(fold.train)
+    centre = _centre(fold.reference, parameters)
+    strengths = _refinement.decreasing_strengths(fits.strengths[choice])
+    settings = [
+        parameters.settings(
+            learner, fold.reference, fold.train, alpha=strength / n_rows, centre=centre,
+            interruptible=False,
+        )
+        for strength in strengths
+    ]  # fmt: skip
+    settings = [replace(s, complete=False) for s in settings]
+    given = fits.energies[choice], strengths, settings, fold
+    refined, is_interrupted = _refinement.choose(*given)
     return refined, fits._replace(interrupted=is_interrupted)
 
 

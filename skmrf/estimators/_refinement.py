@@ -114,19 +114,24 @@ def make_learner():
     return PCD(n_chains=N_CHAINS, n_sweeps=1, n_annealed=N_ANNEALED)
 
 
-def choose(start, strength, fold, settings_at):
+def decreasing_strengths(strength):
+    """Return the penalty strengths at which a model is refined, from the strength of its path."""
+    return [strength / STRENGTH_RATIO**k for k in range(MAX_STRENGTHS)]
+
+
+def choose(start, strengths, settings, fold):
     """Refine the model of a fold at decreasing penalty strengths, and return the best model.
 
     Parameters
     ----------
     start : FactorGraph
         Model of pseudo-likelihood.
-    strength : float
-        Its penalty strength times the number of rows.
+    strengths : list of float
+        Penalty strengths times the number of rows, from :func:`decreasing_strengths`.
+    settings : list of Settings
+        Settings of the training loop for each strength.
     fold : Fold
         Complete training rows, held-out rows and reference model.
-    settings_at : callable
-        Function ``strength -> Settings``.
 
     Returns
     -------
@@ -146,8 +151,8 @@ def choose(start, strength, fold, settings_at):
     rivals = [fold.reference.log_potential(rows) - log_z, first]
     best, energy = None, start
     try:
-        for _ in range(MAX_STRENGTHS):
-            energy = _refine(energy, fold.train, settings_at(strength))
+        for strength, settings_of_strength in zip(strengths, settings, strict=True):
+            energy = _refine(energy, fold.train, settings_of_strength)
             if energy is None:
                 break
             rows = _score_rows(energy, fold)
@@ -156,7 +161,6 @@ def choose(start, strength, fold, settings_at):
             if gains[1] <= MIN_GAIN * errors[1]:
                 break
             best = Refined(strength, energy, rows)
-            strength /= STRENGTH_RATIO
     except KeyboardInterrupt:
         return best, True
     return best, False

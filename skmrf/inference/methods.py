@@ -11,7 +11,7 @@ from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..exact import elimination, window_search
 from ..likelihood.intervals import TRUSTED_ESS
-from ..samplers import chained_bp, enumerated_states, gibbs_queries, metropolis
+from ..samplers import chained_bp, enumerated_states, gibbs, gibbs_queries, metropolis
 from ..variational import belief_propagation, decimation, mean_field, tree_reweighting
 from .conditioned import ZERO_PROBABILITY_MESSAGE, restrict_order
 
@@ -139,9 +139,7 @@ def bpchain_marginals(
     rng = model.make_rng()
     draws = chain.draw(conditional.flat, n_samples, rng)
     known = enumerated_states.EnumeratedStates(
-        draws.X[:0]
-        if chain.exact
-        else enumerated_states.annealed_states(conditional, n_samples, rng)
+        draws.X[:0] if chain.exact else gibbs.annealed_states(conditional, n_samples, rng)
     )
     weights = known.compute_weights(conditional, draws)
     log_z = log_mean_exp(weights.estimates())

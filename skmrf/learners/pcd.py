@@ -8,8 +8,7 @@ from .._utils.parameters import check_counts, check_number
 from ..energies import LayeredEnergy
 from ..energies.structured_protocols import HiddenLayerEnergy
 from ..samplers import Product, spawn_generators, sweep
-from ..samplers.enumerated_states import annealed_states
-from ..samplers.gibbs import move_from_hidden
+from ..samplers.gibbs import annealed_states, move_from_hidden
 from .particles import ParticleLearner, Particles
 
 MIN_CHAINS, MAX_CHAINS = 64, 512

@@ -10,7 +10,8 @@ from .._utils.warn import warn_caller
 from ..energies.protocols import check_energy
 from ..samplers import spawn_generators, sweep
 from ..samplers.chained_bp import Chain, ChainSettings
-from ..samplers.enumerated_states import EnumeratedStates, annealed_states
+from ..samplers.enumerated_states import EnumeratedStates
+from ..samplers.gibbs import annealed_states
 from ..samplers.smc import resample
 from .intervals import TRUSTED_ESS, interval, zero_probability_result
 

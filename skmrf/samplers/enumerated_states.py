@@ -6,9 +6,8 @@ import numpy as np
 
 from .._utils.codes import STATE
 from .._utils.log_weights import logsumexp
-from .gibbs import Product, spawn_generators, sweep
+from .gibbs import annealed_states, spawn_generators, sweep
 
-ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)
 N_BOUND_CHAINS, N_BOUND_SWEEPS = 64, 50
 
 
@@ -97,29 +96,6 @@ class ImportanceWeights(NamedTuple):
             in_set = np.exp(2.0 * (self.enumerated - log_z) - log_q).sum()
             others = np.exp(2.0 * (self.per_draw - log_z)).mean()
         return float(len(self.per_draw) / (in_set + others))
-
-
-def annealed_states(energy, n_chains, rng):
-    """Return the distinct final states of annealed Gibbs chains; omit states of probability zero.
-
-    Parameters
-    ----------
-    energy : DiscreteEnergy
-        Model.
-    n_chains : int
-        Number of chains.
-    rng : Generator
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of shape (n_states, n_visible)
-        State codes of the visible variables, one row per distinct state.
-    """
-    X = Product.uniform(energy.visible_states).sample(n_chains, rng)
-    X, _ = sweep(energy, X, spawn_generators(rng, n_chains), betas=ANNEAL)
-    X = np.unique(X, axis=0)
-    return X[energy.log_marginal(X) > -np.inf]
 
 
 def mode_bound(energy, rng):

@@ -27,6 +27,7 @@ UPDATES_A_UNIT = 50_000  # draws of a part of the chains that is worth a thread,
 MAX_BLOCKS_A_UNIT = 8
 CHUNK = 4096  # rows counted at once
 UPDATES_TO_SEND = 20_000_000  # takes about a second
+ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)  # inverse temperatures of annealing
 
 
 class Product(NamedTuple):
@@ -264,6 +265,29 @@ def sweep(
     done = list(run_blocks(run, tasks, n_jobs, long=long))
     generators[:] = [rng for _, _, rngs in done for rng in rngs]
     return np.concatenate([x for x, _, _ in done]), np.concatenate([w for _, w, _ in done])
+
+
+def annealed_states(energy, n_chains, rng):
+    """Return the distinct final states of annealed Gibbs chains; omit states of probability zero.
+
+    Parameters
+    ----------
+    energy : DiscreteEnergy
+        Model.
+    n_chains : int
+        Number of chains.
+    rng : Generator
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n_states, n_visible)
+        State codes of the visible variables, one row per distinct state.
+    """
+    X = Product.uniform(energy.visible_states).sample(n_chains, rng)
+    X, _ = sweep(energy, X, spawn_generators(rng, n_chains), betas=ANNEAL)
+    X = np.unique(X, axis=0)
+    return X[energy.log_marginal(X) > -np.inf]
 
 
 def blocks_per_unit(energy, n_sweeps):

@@ -71,7 +71,7 @@ def test_root_has_two_modules():
 @pytest.mark.parametrize("name", stack_depth.fits())
 def test_a_fit_passes_few_files_in_one_direction(name):
     found = stack_depth.measure(stack_depth.fits()[name])
-    assert len(set(found.deepest)) <= MOST_FILES, found.deepest
+    assert len(set(found.deepest)) <= MOST_FILES + (name in stack_depth.NESTED), found.deepest
     assert not found.returns
 
 
