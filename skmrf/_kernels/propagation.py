@@ -338,7 +338,7 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
             copy_into(work.messages, messages[b])
 
 
-@kernel
+@inlined
 def update_priorities(g, work, a, first, n_clamped, heap, place, priority):
     """Raise the priority of the neighbours of clique a after its messages have changed."""
     sift_down(heap, place, priority, a)

@@ -394,7 +394,6 @@ class ModelChoice:
     """
 
     def __init__(self, encoder, codes, types):
-        self.encoder, self.types = encoder, types
         self.n_states = np.array([len(known) for known in encoder.categories])
         is_small = np.log(self.n_states).sum() <= np.log(MAX_EXACT_STATES)
         self.pairwise = DiscreteMRF(learner="auto" if is_small else "pseudo-likelihood")
@@ -403,15 +402,10 @@ class ModelChoice:
         self.held_out = HeldOut.draw(codes[rng.permutation(len(codes))[:n_rows]], rng)
         is_large = len(codes) >= MIN_ROWS and codes.shape[1] > 1
         self.is_possible = is_large and self.held_out.mask.any()
-
-    @cached_property
-    def _learn(self):
-        is_ordered = _is_ordered(self.encoder, self.types)
-        return _choose_quick_model(self.encoder, self.held_out, is_ordered)
-
-    @cached_property
-    def _model(self):
-        return self._learn(self.held_out.rows)
+        if self.is_possible:
+            is_ordered = _is_ordered(encoder, types)
+            self._learn = _choose_quick_model(encoder, self.held_out, is_ordered)
+            self._model = self._learn(self.held_out.rows)
 
     @cached_property
     def _is_right(self):

@@ -40,7 +40,7 @@ class FitSession:
         Whether the checkpoint belongs to a fit that has ended.
     energy : Energy or None
         Initial energy. If ``is_resumed``, it is that of the earlier fit; otherwise the estimator
-        sets it. :meth:`release_energy` sets it to None to save memory.
+        sets it. :meth:`release_energy` sets it to None.
     previous : LoopState or None
         Final state of the earlier fit, if training continues from it.
     state : LoopState or None
@@ -130,7 +130,7 @@ class FitSession:
         return self._checkpoint.ended
 
     def release_energy(self):
-        """Set the seed of queries, and release the initial energy to save memory."""
+        """Set the seed of queries, and keep no reference to the initial energy."""
         if self.seed is None:
             self.seed = int(self.rng.integers(2**63))
         self._checkpoint.set_fixed(self.seed)

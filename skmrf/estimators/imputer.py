@@ -394,9 +394,8 @@ def choose_model(encoder, codes, types, random_state):
     choice = ModelChoice(encoder, codes, types)
     if not choice.is_possible:
         return choice.pairwise
-    is_open = choice.is_open()
     try:
-        is_better = is_open and choice.is_better(_fit_pairwise(choice, random_state))
+        is_better = choice.is_open() and choice.is_better(_fit_pairwise(choice, random_state))
     except KeyboardInterrupt:
         is_better = False
         warn_caller(

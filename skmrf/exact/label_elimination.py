@@ -78,10 +78,17 @@ def is_cheap(graphs, n_states):
     """
     key = "cheap", n_states
     if key not in graphs.cache:
-        costs = [forecast(e.layout) for e in _layouts(graphs, n_states)]
-        is_small = [cost.order is not None and cost.entries <= MAX_ENTRIES for cost in costs]
-        graphs.cache[key] = all(is_small)
+        graphs.cache[key] = _are_cheap(_layouts(graphs, n_states))
     return graphs.cache[key]
+
+
+def _are_cheap(examples):
+    """Return whether elimination of every example is fast; stop at the first that is slow."""
+    for example in examples:
+        cost = forecast(example.layout)
+        if cost.order is None or cost.entries > MAX_ENTRIES:
+            return False
+    return True
 
 
 def _flat(example, graphs, potentials):

@@ -1,4 +1,4 @@
-"""Bootstrap of the graph search: repeat it on rows that are drawn with replacement."""
+"""Bootstrap repetitions of the graph search: their random seeds and the counts of their edges."""
 
 from dataclasses import dataclass
 

@@ -196,6 +196,8 @@ class Search(BaseEstimator):
     def restriction(self, estimation):
         """Return the rule that removes edges between updates; None for a search in rounds.
 
+        A rule requires a :class:`LearnedGraphModel`.
+
         Parameters
         ----------
         estimation : Estimation

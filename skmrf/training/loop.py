@@ -27,7 +27,7 @@ def train(fit, learner, data, settings, attributes):
 
     Parameters
     ----------
-    fit : object with the methods of :class:`skmrf.estimators._session.FitSession`
+    fit : object with the attributes and methods of ``skmrf.estimators._session.FitSession``
         Callbacks, checkpoint, random numbers and initial energy of the fit.
     learner : Learner
         Estimator of the gradient or of the objective.

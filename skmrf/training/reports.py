@@ -1,4 +1,4 @@
-"""Reports of epochs to callbacks and as lines of text, and callbacks that score the model."""
+"""Reports of epochs to callbacks and as text, warnings of training, and scoring callbacks."""
 
 from contextlib import contextmanager, nullcontext
 from time import monotonic

@@ -521,6 +521,14 @@ def test_ctrl_c_while_models_are_compared(monkeypatch, seed):
     assert not np.isnan(imputer.transform(X)).any()
 
 
+def test_ctrl_c_before_the_pairwise_model_is_fitted(monkeypatch, seed):
+    """The model that is known then is used, and a warning says so."""
+    monkeypatch.setattr(_imputation, "_impute_by_tree", press_ctrl_c)
+    with pytest.warns(ConvergenceWarning, match="Interrupted while models were compared"):
+        imputer = MRFImputer(random_state=0).fit(weak_rows(seed))
+    assert not isinstance(imputer.estimator_, DiscreteMRF)
+
+
 def test_ctrl_c_before_any_model_is_known(monkeypatch, seed):
     """Ctrl-C raises, and the estimator keeps its earlier fit."""
     X = weak_rows(seed)

@@ -22,8 +22,7 @@ from skmrf.learners import BPCD, BPChainCD
 from skmrf.likelihood import intervals as intervals_module
 from skmrf.likelihood import log_partition_bounds
 from skmrf.likelihood.chained_bp import bpchain
-from skmrf.samplers import enumerated_states as enumerated_module
-from skmrf.samplers import spawn_generators, sweep
+from skmrf.samplers import gibbs, spawn_generators, sweep
 from skmrf.samplers.chained_bp import Chain, ChainSettings
 from skmrf.variational import belief_propagation
 from skmrf.variational.belief_propagation import Propagation
@@ -105,7 +104,7 @@ def test_mean_importance_weight_is_unbiased(name, order, seed):
 @pytest.mark.parametrize("name", ["orders", "zeros", "spin_glass"])
 def test_estimate_with_enumerated_states_is_unbiased(name, seed, monkeypatch):
     """The estimate is unbiased if the last states of annealed chains are summed over."""
-    monkeypatch.setattr(enumerated_module, "ANNEAL", np.linspace(0.0, 1.0, 3))
+    monkeypatch.setattr(gibbs, "ANNEAL", np.linspace(0.0, 1.0, 3))
     monkeypatch.setattr(intervals_module, "N_BOOTSTRAPS", 2)
     energy = ZOO[name](seed)
     settings = ChainSettings("bp", "index", Propagation("flooding", 0.0, 3, 0.0), clip=0.05)
