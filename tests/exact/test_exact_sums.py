@@ -2,6 +2,7 @@
 
 import pickle
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,14 +12,15 @@ from scipy.special import logsumexp
 from zoo import ZOO, coupled_layers
 
 from skmrf import exact, inference
+from skmrf._data.sequences import read_examples
 from skmrf._kernels.layers import softplus_sums_and_means
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy, SemiRestrictedEnergy
-from skmrf.exact import elimination, enumeration, expectations
+from skmrf.exact import elimination, enumeration, expectations, label_elimination
 from skmrf.learners import Exact
-from skmrf.likelihood import log_partition_bounds
+from skmrf.likelihood import label_graphs, log_partition_bounds
 from skmrf.likelihood.bounds import exact_log_partition
 
 
@@ -398,3 +400,18 @@ def test_mean_log_potential():
     graph = FactorGraph([2], [(0,)], [np.array([0.5, -np.inf])])
     moments, log_z = expectations.exact_model(graph).expected(graph)
     assert graph.mean_log_potential(moments) == log_z == 0.5
+
+
+def test_forecast_of_elimination_ends_at_the_first_slow_example(monkeypatch):
+    """A forecast can take as long as inference, and its result is kept."""
+    visited, forecast = [], label_elimination.forecast
+    monkeypatch.setattr(
+        label_elimination, "forecast", lambda layout: visited.append(layout) or forecast(layout)
+    )
+    for widths, n_visited in (([2, 14, 2], 2), ([2, 3, 4], 3)):
+        visited.clear()
+        images = [np.zeros((width, width, 1)) for width in widths]
+        graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
+        assert label_graphs.is_tractable(graphs, 3) == (14 not in widths)
+        assert label_graphs.is_tractable(graphs, 3) == (14 not in widths)
+        assert len(visited) == n_visited

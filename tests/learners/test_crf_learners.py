@@ -18,7 +18,7 @@ from skmrf._utils.phases import GraphMoments
 from skmrf._utils.rows import Batch
 from skmrf.energies.crf import CRFEnergy, without_labels
 from skmrf.energies.structured_protocols import LabelPotentials
-from skmrf.exact import label_elimination, label_trees
+from skmrf.exact import label_trees
 from skmrf.learners import SSVM, CRFPropagation, GraphLearner, Perceptron, register
 from skmrf.learners.crf import CRFLikelihood, CRFPseudoLikelihood
 from skmrf.learners.frank_wolfe import BlockFrankWolfe, ChainFrankWolfe
@@ -259,21 +259,6 @@ def test_propagation_is_close_to_exact_on_narrow_grids(seed):
     assert_allclose(found.nodes, exact.nodes, atol=0.02)
     single = np.exp(potentials.nodes - logsumexp(potentials.nodes, axis=1, keepdims=True))
     assert np.abs(single - exact.nodes).max() > 0.1
-
-
-def test_forecast_of_elimination_ends_at_the_first_slow_example(monkeypatch):
-    """A forecast can take as long as inference, and its result is kept."""
-    visited, forecast = [], label_elimination.forecast
-    monkeypatch.setattr(
-        label_elimination, "forecast", lambda layout: visited.append(layout) or forecast(layout)
-    )
-    for widths, n_visited in (([2, 14, 2], 2), ([2, 3, 4], 3)):
-        visited.clear()
-        images = [np.zeros((width, width, 1)) for width in widths]
-        graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
-        assert label_graphs.is_tractable(graphs, 3) == (14 not in widths)
-        assert label_graphs.is_tractable(graphs, 3) == (14 not in widths)
-        assert len(visited) == n_visited
 
 
 def propagate_in_parallel(potentials, graphs, n_iter=500):
