@@ -14,11 +14,11 @@ from zoo import COUPLED_LEARNERS, TABLE_LEARNERS, enumerate_states
 
 from skmrf import BoltzmannMachine, DiscreteMRF
 from skmrf._utils.phases import States
+from skmrf._utils.rows import unique_rows
 from skmrf.energies import PairwiseEnergy
 from skmrf.estimators import _weight_decay
 from skmrf.inference import row_queries
-from skmrf.learners import PCD, PseudoLikelihood
-from skmrf.learners.base import Learner, unique_rows
+from skmrf.learners import PCD, Learner, PseudoLikelihood
 from skmrf.training import ScoreMonitor
 
 pytestmark = pytest.mark.filterwarnings(
