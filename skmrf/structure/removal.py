@@ -183,7 +183,7 @@ class RemovalWhileLearning(Search):
         check_number("warmup", self.warmup, low=0, integer=True)
 
     def restriction(self, estimation):
-        """Return the rule that removes edges between updates, as :class:`EdgeRemoval`.
+        """Return the rule that removes edges between updates, as an ``EdgeRemoval``.
 
         Parameters
         ----------

@@ -196,7 +196,7 @@ class Search(BaseEstimator):
     def restriction(self, estimation):
         """Return the rule that removes edges between updates; None for a search in rounds.
 
-        A rule requires a :class:`LearnedGraphModel`.
+        A rule requires a ``LearnedGraphModel``.
 
         Parameters
         ----------
