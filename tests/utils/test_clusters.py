@@ -28,9 +28,9 @@ from skmrf import (
 )
 from skmrf._utils import parallel
 from skmrf.datasets import make_ising
+from skmrf.estimators import structure_learner
 from skmrf.learners import PCD
 from skmrf.samplers import gibbs
-from skmrf.structure import bootstrap
 from skmrf.training import logistic_start, part_reports
 
 pytestmark = [
@@ -267,7 +267,7 @@ def sent(monkeypatch):
             sizes.append(len(pickle.dumps((function, part))))
             yield function(*part)
 
-    for module in (bootstrap, part_reports):
+    for module in (structure_learner, part_reports):
         monkeypatch.setattr(module, "run_parts", run_parts)
     return sizes
 
