@@ -322,18 +322,7 @@ class LogLinearEnergy(TableBackedEnergy):
         return self._zero_fixed_edges(gradient)
 
     def from_table_gradient(self, gradient):
-        """Convert the gradient by the table entries :attr:`flat` to the gradient by ``theta``.
-
-        Parameters
-        ----------
-        gradient : ndarray of shape (n_entries,)
-            Derivatives with respect to the entries of all tables.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Derivatives with respect to the parameters; zero for edges that are not ``alive``.
-        """
+        """Return the gradient by ``theta``; it is zero for edges that are fixed at zero."""
         return self._zero_fixed_edges(self.form.contract(gradient))
 
     def _zero_fixed_edges(self, gradient):

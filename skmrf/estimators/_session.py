@@ -126,7 +126,7 @@ class FitSession:
 
     @property
     def is_ended(self):
-        """Whether the checkpoint belongs to a fit that has ended."""
+        """True if the checkpoint belongs to a fit that has ended."""
         return self._checkpoint.ended
 
     def release_energy(self):

@@ -373,23 +373,10 @@ def _make_encoder(X, columns, names, types):
 
 
 def choose_model(encoder, codes, types, random_state):
-    """Choose a model of categorical columns, see :class:`~._imputation.ModelChoice`.
+    """Choose a model of categorical columns by a :class:`~._imputation.ModelChoice`.
 
-    Parameters
-    ----------
-    encoder : CategoryEncoder
-        Encoder of the columns.
-    codes : ndarray of shape (n_rows, n_columns)
-        State codes of the training rows.
-    types : list of str
-        Types of the columns.
-    random_state : int, RandomState, Generator or None
-        Random numbers of the pairwise model.
-
-    Returns
-    -------
-    CodeModel or DiscreteMRF
-        Fitted prototypes or latent Gaussian model, or an unfitted pairwise model.
+    The result is a fitted :class:`~._imputation.CodeModel`, or an unfitted ``DiscreteMRF``. The
+    random numbers are those of the pairwise model in the comparison.
     """
     choice = ModelChoice(encoder, codes, types)
     if not choice.is_possible:

@@ -464,7 +464,7 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
                 if reports.end(bootstraps):
                     break
         except KeyboardInterrupt:
-            bootstraps.warn_interrupted(self.n_bootstraps)
+            bootstraps.interrupt(self.n_bootstraps)
 
     def _set_attributes(self, fitted):
         for name in OPTIONAL_ATTRIBUTES:

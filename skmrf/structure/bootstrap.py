@@ -66,7 +66,7 @@ class Bootstraps:
         seeds = np.random.SeedSequence(self.root).spawn(n_bootstraps)[self.n_done :]
         return [(*arguments, seed) for seed in seeds]
 
-    def warn_interrupted(self, n_bootstraps):
-        """Warn that Ctrl-C stopped the bootstraps."""
+    def interrupt(self, n_bootstraps):
+        """Store that Ctrl-C stopped the bootstraps, and warn."""
         self.interrupted = True
         warn_interrupted(self.n_done, n_bootstraps, "bootstraps")
