@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -19,6 +20,7 @@ SEARCH_BUDGET = 50_000
 CHEAP_BYTES = 2**20
 MAX_DENSE = 5_000
 FLOAT_BYTES = 8
+_forecasts = WeakKeyDictionary()  # of layouts without observed variables: a fit needs them often
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,17 @@ def forecast(layout, observed=None, maximised=None):
     Forecast
         ``order`` is None if no order is cheap enough.
     """
+    if observed is not None or maximised is not None:
+        return _search_order(layout, observed, maximised)
+    if (known := _forecasts.get(layout)) is None:
+        known = _search_order(layout)
+        if remaining_time() >= 0:
+            _forecasts[layout] = known
+    return known
+
+
+def _search_order(layout, observed=None, maximised=None):
+    """Return the forecast of the best order of a search, as :func:`forecast` does."""
     n = len(layout.n_states)
     free = np.ones(n, dtype=bool) if observed is None else ~observed
     bits = adjacency_bits(layout.clique_ptr, layout.clique_vars, free, n)

@@ -15,10 +15,17 @@ from skmrf import exact, inference
 from skmrf._data.sequences import read_examples
 from skmrf._kernels.layers import softplus_sums_and_means
 from skmrf._utils.codes import MISSING, STATE
+from skmrf._utils.interrupts import limit_time
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy, SemiRestrictedEnergy
-from skmrf.exact import elimination, enumeration, expectations, label_elimination
+from skmrf.exact import (
+    elimination,
+    enumeration,
+    expectations,
+    label_elimination,
+    tree_decomposition,
+)
 from skmrf.learners import Exact
 from skmrf.likelihood import label_graphs, log_partition_bounds
 from skmrf.likelihood.bounds import exact_log_partition
@@ -415,3 +422,14 @@ def test_forecast_of_elimination_ends_at_the_first_slow_example(monkeypatch):
         assert label_graphs.is_tractable(graphs, 3) == (14 not in widths)
         assert label_graphs.is_tractable(graphs, 3) == (14 not in widths)
         assert len(visited) == n_visited
+
+
+def test_forecast_is_kept_unless_time_ran_out():
+    layout = pairwise(24).factor_graph().layout
+    with limit_time(0.0):
+        hasty = tree_decomposition.forecast(layout)
+    best = tree_decomposition.forecast(layout)
+    assert hasty.bytes >= best.bytes
+    assert tree_decomposition.forecast(layout) is best
+    assert best is not hasty
+    assert tree_decomposition.forecast(layout, np.zeros(24, dtype=bool)) is not best
