@@ -64,10 +64,12 @@ GRAPHS = [f"{kind}{signs}" for signs in ("", ", mixed") for kind in MODELS] + [N
 SIZES = 10, 50, 100, 200, 500
 ROWS = 500, 2_000, 10_000, 50_000
 SWEEPS, ELIMINATION_BYTES = 300, 2**28
+LEARNER = "pseudo-likelihood"
+BASE = "Holm"  # method with which the others are compared
 METHODS = {
-    "default": ours,
-    "pseudo-likelihood": partial(ours, learner="pseudo-likelihood"),
-    "pseudo-likelihood, FDR": partial(ours, learner="pseudo-likelihood", search=WaldTests("fdr")),
+    BASE: partial(ours, search=WaldTests("holm")),
+    "Holm, pseudo-likelihood": partial(ours, learner=LEARNER, search=WaldTests("holm")),
+    "FDR, pseudo-likelihood": partial(ours, learner=LEARNER, search=WaldTests("fdr")),
     "node-wise, EBIC": partial(ours, search="nodewise"),
     "chi-square, Holm": dependent_pairs,
     "scikit-learn L1, level 5%": l1_family_wise,
@@ -77,16 +79,16 @@ METHODS = {
 LARGEST = {"GraphicalLassoCV, partial r > 0.05": 100}
 CRITERIA = {
     "any false edge: 5%": (
-        "default",
-        "pseudo-likelihood",
+        BASE,
+        "Holm, pseudo-likelihood",
         "chi-square, Holm",
         "scikit-learn L1, level 5%",
     ),
-    "false discoveries: 5%": ("pseudo-likelihood, FDR",),
+    "false discoveries: 5%": ("FDR, pseudo-likelihood",),
     "EBIC": ("node-wise, EBIC", "scikit-learn L1, EBIC"),
 }
 PAIRS = {  # ours and L1 by the same criterion
-    "any false edge: 5%": ("default", "scikit-learn L1, level 5%"),
+    "any false edge: 5%": (BASE, "scikit-learn L1, level 5%"),
     "EBIC": ("node-wise, EBIC", "scikit-learn L1, EBIC"),
 }
 GAINS = {
@@ -112,7 +114,7 @@ COLUMNS = {
     "false": "false edges",
     "missing": "missing edges",
     "seconds": "s a fit",
-    "gain": "default's F1 less this",
+    "gain": "F1 of Holm less this",
     "gain_error": "s.e.",
     "over": "stopped",
 }
@@ -265,17 +267,17 @@ def compared(cells, n, n_rows):
         if name not in whole:
             yield {**row, "problems": 0, "over": f"{over[name]:g} s"}
         elif common:
-            yield row | _scores(common, name, "default" in whole)
+            yield row | _scores(common, name, BASE in whole)
 
 
-def _scores(cells, name, has_default):
+def _scores(cells, name, has_base):
     seeds = [key[3] for key in cells]
     row = {}
     for key in ("f1", "false", "missing", "seconds"):
         values = [cell[name][key] for cell in cells.values()]
         row[key], row[f"{key}_error"] = mean_and_error(values, seeds)
-    if has_default and name != "default":
-        gains = [cell["default"]["f1"] - cell[name]["f1"] for cell in cells.values()]
+    if has_base and name != BASE:
+        gains = [cell[BASE]["f1"] - cell[name]["f1"] for cell in cells.values()]
         row["gain"], row["gain_error"] = mean_and_error(gains, seeds)
     return row
 
@@ -343,8 +345,8 @@ def _gain(cells, own, other):
 
 
 def with_ratios(rows):
-    """Return the rows of sizes that the default method has, with seconds relative to it."""
-    base = {(r["n"], r["n_rows"]): r.get("seconds") for r in rows if r["method"] == "default"}
+    """Return the rows of sizes that the base method has, with seconds relative to it."""
+    base = {(r["n"], r["n_rows"]): r.get("seconds") for r in rows if r["method"] == BASE}
     for row in rows:
         unit = base.get((row["n"], row["n_rows"]))
         if unit:

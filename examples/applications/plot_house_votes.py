@@ -68,8 +68,9 @@ print(
 # %%
 # Structure learning
 # ------------------
-# By default, the probability of at least one false edge is at most about 5 %. The graph has far
-# fewer edges than there are correlated pairs of columns.
+# By default, an edge is selected if Holm's method rejects independence given the other columns at a
+# level of 5 %, or if its probability of being no edge is at most 5 %. The graph has far fewer edges
+# than there are correlated pairs of columns.
 
 learner = MRFStructureLearner("pseudo-likelihood", random_state=0).fit(votes)
 codes = votes.apply(lambda column: column.astype("category").cat.codes.where(column.notna()))

@@ -124,7 +124,7 @@ def make_model(estimator, table):
 def collect_results(selection, search, table, estimation, bootstraps):
     """Return a dict of the fitted attributes of a selected graph."""
     graph_type = FittedGraph if table.encoder is None else MixedGraph
-    graph = graph_type(selection, table.columns, table.all_rows, search.control)
+    graph = graph_type(selection, table.columns, table.all_rows, search.adjustment)
     fitted = graph.attributes(bootstraps) | {
         "rounds_": selection.rounds,
         "n_candidates_": selection.n_candidates,

@@ -6,7 +6,14 @@ from .._utils.parameters import check_flag, check_number
 from .path import EdgeRemoval
 from .screening import union
 from .search import Search
-from .significance import adjust_p_values
+from .significance import (
+    CONTROLS,
+    LOCAL_FDR,
+    adjust_p_values,
+    edge_probabilities,
+    fill_untested,
+    z_from_chi2,
+)
 
 PAPER_THRESHOLD = 0.004  # log(0.501 / 0.499)
 
@@ -22,10 +29,19 @@ class WaldTests(Search):
 
     Parameters
     ----------
-    control : {"holm", "fdr"}, default="holm"
-        Error rate that ``level`` bounds. "holm" is the probability of any false edge (Holm). "fdr"
-        is the expected share of false edges among the selected edges (Benjamini and Hochberg).
-        ``p_values_`` are adjusted accordingly.
+    control : {"local-fdr", "holm", "fdr"}, default="local-fdr"
+        Error rate that ``level`` bounds.
+
+        - "holm" bounds the probability of any false edge (Holm).
+        - "fdr" bounds the expected share of false edges among the selected edges (Benjamini and
+          Hochberg).
+        - "local-fdr" selects the edges that "holm" selects, and each other pair whose posterior
+          probability of being no edge is at most ``level``. This probability, one minus
+          ``edge_probability_``, is the local false discovery rate (Efron). It is estimated from the
+          tests of all pairs, so it depends on how clearly edges differ from other pairs. If no pair
+          is an edge, the probability of any false edge is at most about ``level`` + 0.01.
+
+        ``p_values_`` are adjusted accordingly, and with "local-fdr" as with "fdr".
     level : float, default=0.05
         Upper bound of the error rate, above 0 and at most 1.
     re_entry : bool, default=True
@@ -35,7 +51,9 @@ class WaldTests(Search):
     ----------
     S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
     Statistics 6 (1979). Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate",
-    Journal of the Royal Statistical Society B 57 (1995).
+    Journal of the Royal Statistical Society B 57 (1995). B. Efron, R. Tibshirani, J. D. Storey and
+    V. Tusher, "Empirical Bayes analysis of a microarray experiment", Journal of the American
+    Statistical Association 96 (2001).
 
     Examples
     --------
@@ -46,8 +64,9 @@ class WaldTests(Search):
     """
 
     takes_numbers = True
+    controls = (LOCAL_FDR, *CONTROLS)
 
-    def __init__(self, control="holm", level=0.05, re_entry=True):
+    def __init__(self, control=LOCAL_FDR, level=0.05, re_entry=True):
         self.control = control
         self.level = level
         self.re_entry = re_entry
@@ -57,6 +76,11 @@ class WaldTests(Search):
         super().check()
         check_number("level", self.level, low=0, high=1, open_low=True)
         check_flag("re_entry", self.re_entry)
+
+    @property
+    def adjustment(self):
+        """Adjustment of the p-values."""
+        return "fdr" if self.control == LOCAL_FDR else self.control
 
     def keep(self, energy, assessment):
         """Return a mask of the edges whose Wald tests are significant.
@@ -116,11 +140,16 @@ class WaldTests(Search):
 
     def _is_significant(self, assessment):
         """Return a mask of the significant pairs ``i < j``, shape (n, n)."""
-        n = len(assessment.statistic)
+        n, is_local = len(assessment.statistic), self.control == LOCAL_FDR
+        upper = np.triu_indices(n, 1)
+        control = "holm" if is_local else self.control
         significant = np.zeros((n, n), dtype=bool)
-        significant[np.triu_indices(n, 1)] = (
-            adjust_p_values(assessment.p, self.control) <= self.level
-        )
+        significant[upper] = adjust_p_values(assessment.p, control) <= self.level
+        if is_local:
+            z = z_from_chi2(assessment.statistic[upper], assessment.dof[upper])
+            is_tested = assessment.dof[upper] > 0
+            probabilities = edge_probabilities(fill_untested(z, is_tested))
+            significant[upper] |= is_tested & (probabilities >= 1.0 - self.level)
         return significant
 
 

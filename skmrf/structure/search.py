@@ -101,13 +101,12 @@ class Search(BaseEstimator):
     as ``search__...``. By default :meth:`select` learns and selects in rounds. The first round has
     the candidate pairs, or the edges with nonzero parameters in a penalised estimate, see
     :meth:`penalise`. The edges of later rounds are given by :meth:`keep` and :meth:`revise`. A
-    strategy with a :meth:`restriction` removes edges while their parameters are learned, instead of
-    in rounds.
+    strategy with a :meth:`restriction` removes edges during learning, instead of in rounds.
 
     Attributes
     ----------
-    control : {"holm", "fdr"}
-        Adjustment of p-values for multiple tests.
+    control : str
+        Rule of multiple tests, one of ``controls``.
     takes_partial_fit : bool
         Whether :meth:`select_more` can continue a selection with more rows.
     takes_numbers : bool
@@ -115,12 +114,18 @@ class Search(BaseEstimator):
     """
 
     control = "holm"
+    controls = tuple(CONTROLS)
     takes_partial_fit = False
     takes_numbers = False
 
     def check(self):
         """Raise a ValueError unless the parameters are valid."""
-        check_choice("control", self.control, CONTROLS)
+        check_choice("control", self.control, self.controls)
+
+    @property
+    def adjustment(self):
+        """Adjustment of p-values, "holm" or "fdr"."""
+        return self.control
 
     def default_learner(self):
         """Return the learner that ``learner="auto"`` selects."""

@@ -1,7 +1,7 @@
 """Evidence for edges: p-values, adjusted for multiple tests, and posterior probabilities."""
 
 import numpy as np
-from scipy.special import chdtrc, chdtri, expit, fdtrc, gammaln, logsumexp, ndtri_exp, xlogy
+from scipy.special import chdtrc, chdtri, expit, fdtrc, gammaln, logsumexp, ndtri, ndtri_exp, xlogy
 
 from .._utils.parameters import check_choice
 
@@ -132,6 +132,7 @@ def _benjamini_hochberg(p, m):
 
 
 CONTROLS = {"holm": _holm, "fdr": _benjamini_hochberg}
+LOCAL_FDR = "local-fdr"  # selection by the local false discovery rate
 
 
 def edge_probabilities(z):
@@ -197,6 +198,26 @@ def edge_probabilities(z):
     scales = _scale_grid(size.max())
     log_weights = _log_weights(*_bin_sizes(size), scales)
     return _posterior(size.ravel(), scales, log_weights).reshape(size.shape)
+
+
+def fill_untested(z, is_tested):
+    """Return absolute z-values in which untested pairs have the quantiles of pure noise.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n_pairs,)
+        Absolute z-values.
+    is_tested : ndarray of bool of shape (n_pairs,)
+        False for pairs without a test.
+
+    Returns
+    -------
+    ndarray of shape (n_pairs,)
+        Absolute z-values.
+    """
+    out, n = z.copy(), int(np.count_nonzero(~is_tested))
+    out[~is_tested] = -ndtri((np.arange(n) + 0.5) / (2.0 * max(n, 1)))
+    return out
 
 
 def z_from_chi2(statistic, dof):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, chi2, chi2_contingency, false_discovery_control
+from scipy.stats import binom, chi2, chi2_contingency, false_discovery_control, norm
 from structure_rows import (
     EDGES,
     FORMS,
@@ -28,7 +28,12 @@ from skmrf.structure import assessment as score_module
 from skmrf.structure import screening
 from skmrf.structure.assessment import score_tests
 from skmrf.structure.nodewise import fit_nodes, likelihood_ratio
-from skmrf.structure.significance import adjust_p_values, log_tail
+from skmrf.structure.significance import (
+    adjust_p_values,
+    edge_probabilities,
+    fill_untested,
+    log_tail,
+)
 
 
 def naive_fit(F, states, weights):
@@ -429,3 +434,14 @@ def test_invalid_adjustment_raises():
         adjust_p_values([0.1, 0.2], "holm", n_tests=1)
     with pytest.raises(ValueError, match="control must be one of"):
         adjust_p_values([0.1], "bonferroni")
+
+
+def test_untested_pairs_count_as_noise():
+    tested = np.array([True, False, True, False, False])
+    z = fill_untested(np.array([3.0, 0.0, 1.0, 0.0, 0.0]), tested)
+    np.testing.assert_array_equal(z[tested], [3.0, 1.0])
+    np.testing.assert_allclose(2.0 * norm.sf(z[~tested]), [1 / 6, 3 / 6, 5 / 6])
+    strong = np.append(np.full(20, 6.0), np.zeros(300))
+    noise = fill_untested(strong, strong > 0)
+    assert edge_probabilities(noise)[:20].min() > 0.99
+    assert np.median(edge_probabilities(noise)[20:]) < 0.02
