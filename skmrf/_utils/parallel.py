@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from itertools import starmap
+from numbers import Integral
 from threading import Lock, local
 
 from joblib import cpu_count, parallel_config
@@ -30,10 +31,20 @@ def parallel_jobs(n_jobs):
     ----------
     n_jobs : int or None
         Number of jobs, as in joblib. None changes nothing.
+
+    Raises
+    ------
+    ValueError
+        If the number is 0 or not an integer.
     """
     if n_jobs is None:
         yield
         return
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise ValueError(
+            "n_jobs must be None, the number of jobs, or a negative integer, such as -1 for all "
+            f"processors; got {n_jobs!r}."
+        )
     token = _n_threads.set(n_jobs)
     try:
         with parallel_config(n_jobs=n_jobs):

@@ -110,7 +110,7 @@ class BipartiteEnergy(LayeredEnergy):
 
     @property
     def sweep_work(self):
-        """Cost of a Gibbs sweep of one chain; the unit is one draw of a variable (about 20 ns)."""
+        """Cost of a Gibbs sweep of one chain; the unit is one draw of a variable."""
         # 0.05 ns per weight (matrix products) and 2 ns per unit, measured.
         n_visible, n_hidden = self.weights.shape
         return (0.5 * n_visible * n_hidden / 10 + 2.0 * (n_visible + n_hidden)) / 20

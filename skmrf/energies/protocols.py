@@ -141,7 +141,7 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
     @property
     def sweep_work(self):
-        """Cost of a Gibbs sweep of one chain; the unit is one draw of a variable (about 20 ns)."""
+        """Cost of a Gibbs sweep of one chain; the unit is one draw of a variable."""
         return float(self.n_variables)
 
     def conditionals(self):

@@ -144,7 +144,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
 
     @property
     def sweep_work(self):
-        """Cost of a Gibbs sweep of one chain; the unit is one draw of a variable (about 20 ns)."""
+        """Cost of a Gibbs sweep of one chain; the unit is one draw of a variable."""
         n_visible, _ = self.weights.shape
         if not self.is_coupled:
             return self._layers.sweep_work

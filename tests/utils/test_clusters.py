@@ -16,6 +16,7 @@ from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV
 
 from skmrf import (
+    CRF,
     RBM,
     BoltzmannMachine,
     CRBMStructuredPredictor,
@@ -390,3 +391,12 @@ def test_n_jobs_of_a_fit_is_the_number_of_threads(kind, monkeypatch, seed):
     assert set(n_jobs) == {2}
     for name, value in alone.energy_.theta.items():
         assert np.array_equal(threads.energy_.theta[name], value)
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True])
+def test_invalid_numbers_of_jobs(n_jobs):
+    X = np.random.default_rng(0).integers(2, size=(20, 3))
+    with pytest.raises(ValueError, match="n_jobs must be None, the number of jobs"):
+        DiscreteMRF(n_jobs=n_jobs).fit(X)
+    with pytest.raises(ValueError, match="n_jobs must be None, the number of jobs"):
+        CRF(n_jobs=n_jobs).fit([X], [X[:, 0]])
