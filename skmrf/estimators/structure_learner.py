@@ -70,9 +70,9 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     learner : str or Learner, default="auto"
         Estimator of the gradient of the likelihood, as in :class:`DiscreteMRF`, such as "exact",
         "pcd" or "pseudo-likelihood", or an instance of a class of :mod:`skmrf.learners`. "auto" is
-        "pseudo-likelihood" for the nodewise search, else "pcd". Here "pcd" is ``PCD(n_sweeps=2)``.
-        Two sweeps per step are enough, because learning starts near the optimum. Tables with
-        numeric columns need "auto" or "pseudo-likelihood".
+        "pseudo-likelihood" for the searches "tests" and "nodewise", else "pcd". Here "pcd" is
+        ``PCD(n_sweeps=2)``. Two sweeps per step are enough, because learning starts near the
+        optimum. Tables with numeric columns need "auto" or "pseudo-likelihood".
     search : str or search strategy, default="tests"
         Strategy that decides which pairs are edges. An instance of a class of
         :mod:`skmrf.structure` has its own parameters, which a grid search names ``search__level``

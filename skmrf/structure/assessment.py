@@ -14,6 +14,7 @@ from ..energies.log_linear import contrasts, pair_basis
 from ..samplers import spawn_generators, sweep
 from .nodewise import likelihood_ratio, wald_statistics
 from .regression import (
+    CHUNK_ENTRIES,
     RIDGE,
     ChunkedCodes,
     Patterns,
@@ -65,17 +66,17 @@ class Assessment:
         return np.exp(self.log_p[np.triu_indices(len(self.statistic), 1)])
 
 
-def assess(energy, rows, imputed, fits, rng, n_jobs=None):
-    """Return Wald tests of the edges of a model that was fitted by maximum likelihood.
+def assess(energy, rows, imputed, fits, rng, n_jobs=None, *, is_likelihood=True):
+    """Return Wald tests of the edges of a model that was fitted to the rows.
 
-    Standard errors are from the covariance of the sufficient statistics under the model. With more
-    than 2,000 statistics they are from the conditional likelihoods of the variables (sandwich
-    form).
+    Standard errors of maximum likelihood are from the covariance of the sufficient statistics under
+    the model. Those of pseudo-likelihood are in sandwich form. With more than 2,000 statistics,
+    standard errors are from the regressions of each variable on its neighbours.
 
     Parameters
     ----------
     energy : LogLinearEnergy
-        Maximum likelihood estimate.
+        Estimate.
     rows : Rows
         Training rows, with missing entries.
     imputed : Rows
@@ -86,13 +87,23 @@ def assess(energy, rows, imputed, fits, rng, n_jobs=None):
         Random generator of the chains for the covariance.
     n_jobs : int or None
         Number of threads over variables.
+    is_likelihood : bool, default=True
+        Whether the estimate maximises the likelihood instead of the pseudo-likelihood.
 
     Returns
     -------
     Assessment
         Tests of the edges; other pairs are not tested.
     """
-    covariances = _covariances(energy, rows, imputed, fits, rng)
+    covariances = fits.covariances
+    if sum(v.size for v in energy.theta.values()) <= MAX_STATISTICS:
+        covariances = (
+            parameter_covariances(energy, imputed, rng)
+            if is_likelihood
+            else pseudo_likelihood_covariances(energy, imputed)
+        )
+    scale = rows.count / np.maximum(rows.count_observed(energy.form.edges), 1.0)
+    covariances = [c * s for c, s in zip(covariances, scale, strict=True)]
     values = wald_statistics(energy.form, energy.theta["pairs"], covariances)
     observed_share = rows.count_observed(energy.form.edges) / rows.count
     return _assess_edges(fits, values, covariances, imputed, observed_share, n_jobs)
@@ -169,17 +180,6 @@ def _select_testable_variables(form, n_rows):
             'rows, or use statistic="agreement".'
         )
     return tested
-
-
-def _covariances(energy, rows, imputed, fits, rng):
-    """Return the covariance of each edge's parameters.
-
-    The covariance is scaled to the number of rows in which both variables of the edge are observed.
-    """
-    few = sum(v.size for v in energy.theta.values()) <= MAX_STATISTICS
-    covariances = parameter_covariances(energy, imputed, rng) if few else fits.covariances
-    scale = rows.count / np.maximum(rows.count_observed(energy.form.edges), 1.0)
-    return [c * s for c, s in zip(covariances, scale, strict=True)]
 
 
 def _has_empty_cell(form, rows):
@@ -260,6 +260,44 @@ def parameter_covariances(energy, rows, rng):
     first = energy.form.unary_start[-1]
     bounds = first + energy.form.pair_start
     return [inverse[a:b, a:b] for a, b in pairwise(bounds.tolist())]
+
+
+def pseudo_likelihood_covariances(energy, rows):
+    r"""Return, for each edge, the covariance matrix of its maximum pseudo-likelihood parameters.
+
+    It is in sandwich form, :math:`H^{-1} (\sum_r w_r g_r g_r^T) H^{-1}`. The gradient :math:`g_r`
+    is the sum over all variables of the gradients of :math:`\log p(x_{ri} \mid x_{r, N(i)})`, and
+    :math:`H` is the sum over rows and variables of the weighted information. The rows must have no
+    missing entries. The ridge of the nodewise regressions is added to both factors.
+    """
+    form, weights, edges = energy.form, rows.weights, energy.edge_parameters()
+    if not len(form.edges):
+        return []
+    unary = energy.theta.get("unary", np.zeros(0))
+    first, size = len(unary), len(unary) + int(form.pair_start[-1])
+    columns = np.ascontiguousarray(rows.X.T)
+    information, outer = RIDGE * np.eye(size), RIDGE * np.eye(size)
+    step = max(1, CHUNK_ENTRIES // size)
+    for start in range(0, len(weights), step):
+        chunk = slice(start, start + step)
+        scores = np.zeros((size, len(weights[chunk])))
+        for node in build_nodes(form):
+            if node.n_states == 1:
+                continue
+            places = [np.arange(*(first + form.pair_start[e : e + 2])) for e in node.edges]
+            if form.unary:
+                places.insert(0, np.arange(*form.unary_start[node.variable : node.variable + 2]))
+            places = np.concatenate([np.zeros(0, dtype=int), *places])
+            own = unary[places[places < first]]
+            theta = np.concatenate([own, *(edges[e] for e in node.edges)])
+            gradients, added = node.score_terms(theta, columns[:, chunk], weights[chunk])
+            scores[places] += gradients
+            information[np.ix_(places, places)] += added
+        outer += (scores * weights[chunk]) @ scores.T
+    inverse = np.linalg.inv(information)
+    covariance = inverse @ outer @ inverse
+    bounds = first + form.pair_start
+    return [covariance[a:b, a:b] for a, b in pairwise(bounds.tolist())]
 
 
 MIN_INFORMATION = 0.1  # with less information, the standard error of a parameter is above 3

@@ -77,7 +77,9 @@ class PairwiseModel(LearnedGraphModel):
 
     def assess(self, energy, rows, imputed, fits, estimation):
         """Return Wald tests of the edges."""
-        return assess(energy, rows, imputed, fits, estimation.rng, estimation.n_jobs)
+        is_likelihood = not isinstance(estimation.learner, PseudoLikelihood)
+        given = energy, rows, imputed, fits, estimation.rng, estimation.n_jobs
+        return assess(*given, is_likelihood=is_likelihood)
 
     def add_score_tests(self, tests, fits, rows, n_jobs):
         """Return the tests of the edges, extended by score tests of all other pairs."""

@@ -86,6 +86,20 @@ class Node:
         logits -= np.log(np.exp(logits).sum(axis=0))
         return logits
 
+    def score_terms(self, theta, columns, weights):
+        """Return the gradient of the log-probability of each row, and the Fisher information.
+
+        The shapes are (n_parameters, n_rows) and (n_parameters, n_parameters). The information is
+        the weighted sum over the rows.
+        """
+        z, states = self.regressors(columns[self.partners]), columns[self.variable]
+        p = np.exp(self.log_probabilities(theta, z)[1:])
+        residuals = (states == np.arange(1, self.n_states)[:, None]) - p
+        loadings = self.loadings.reshape(self.n_parameters, -1)
+        scores = loadings @ (residuals[:, None] * z).reshape(-1, len(weights))
+        information = weighted_gram(indicator_covariances(p, weights), z, z.T)
+        return scores, loadings @ information.reshape(2 * (loadings.shape[1],)) @ loadings.T
+
     def drop_edge(self, k):
         """Return the specification of the regression without the k-th edge."""
         keep = np.arange(len(self.edges)) != k

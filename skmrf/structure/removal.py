@@ -3,6 +3,7 @@
 import numpy as np
 
 from .._utils.parameters import check_flag, check_number
+from ..learners import PseudoLikelihood
 from .path import EdgeRemoval
 from .screening import union
 from .search import Search
@@ -76,6 +77,10 @@ class WaldTests(Search):
         super().check()
         check_number("level", self.level, low=0, high=1, open_low=True)
         check_flag("re_entry", self.re_entry)
+
+    def default_learner(self):
+        """Return the pseudo-likelihood learner: its graphs are as good as those of PCD."""
+        return PseudoLikelihood()
 
     @property
     def adjustment(self):

@@ -22,12 +22,14 @@ from structure_rows import (
     random_energy,
 )
 
-from skmrf._utils.codes import MISSING
+from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
 from skmrf.structure import assessment as score_module
 from skmrf.structure import screening
-from skmrf.structure.assessment import score_tests
+from skmrf.structure.assessment import pseudo_likelihood_covariances, score_tests
 from skmrf.structure.nodewise import fit_nodes, likelihood_ratio
+from skmrf.structure.regression import RIDGE
+from skmrf.structure.rows import Rows
 from skmrf.structure.significance import (
     adjust_p_values,
     edge_probabilities,
@@ -445,3 +447,48 @@ def test_untested_pairs_count_as_noise():
     noise = fill_untested(strong, strong > 0)
     assert edge_probabilities(noise)[:20].min() > 0.99
     assert np.median(edge_probabilities(noise)[20:]) < 0.02
+
+
+def pseudo_log_likelihoods(energy, X):
+    """Return the log pseudo-likelihood of each row, by evaluating all states of each variable."""
+    total = np.zeros(len(X))
+    for i, q in enumerate(energy.form.layout.n_states):
+        states = [np.where(np.arange(X.shape[1]) == i, k, X) for k in range(q)]
+        log_f = np.array([energy.log_potential(s.astype(STATE)) for s in states])
+        total += log_f[X[:, i], np.arange(len(X))] - np.logaddexp.reduce(log_f, axis=0)
+    return total
+
+
+@pytest.mark.parametrize(("statistic", "unary"), FORMS)
+def test_covariances_of_pseudo_likelihood_by_finite_differences(statistic, unary, seed):
+    rng = np.random.default_rng(seed)
+    edges = [edge for edge in EDGES if 1 not in np.take(MIXED, edge)]  # edges of two states or more
+    form = LogLinearForm.build(MIXED, edges, statistic, unary)
+    X = np.column_stack([rng.integers(q, size=60) for q in MIXED]).astype(STATE)
+    weights = rng.integers(1, 4, size=60).astype(float)
+    parts = {name: part.shape[0] for name, part in form.zeros().items()}
+    theta = rng.normal(scale=0.3, size=sum(parts.values()))
+
+    def at(vector):
+        ends = np.cumsum(list(parts.values()))[:-1]
+        return LogLinearEnergy(form, dict(zip(parts, np.split(vector, ends), strict=True)))
+
+    def scores(vector, step=1e-4):
+        moves = step * np.eye(len(vector))
+        ahead, behind = (
+            np.array([pseudo_log_likelihoods(at(vector + sign * move), X) for move in moves])
+            for sign in (1.0, -1.0)
+        )
+        return (ahead - behind) / (2.0 * step)
+
+    moves = 1e-3 * np.eye(len(theta))
+    changes = [(scores(theta + move) - scores(theta - move)) @ weights for move in moves]
+    information = RIDGE * np.eye(len(theta)) - np.array(changes) / 2e-3
+    outer = RIDGE * np.eye(len(theta)) + (scores(theta) * weights) @ scores(theta).T
+    inverse = np.linalg.inv(information)
+    expected = inverse @ outer @ inverse
+    found = pseudo_likelihood_covariances(at(theta), Rows(X, weights, np.array(MIXED)))
+    first = parts.get("unary", 0)
+    for e, covariance in enumerate(found):
+        place = slice(first + form.pair_start[e], first + form.pair_start[e + 1])
+        np.testing.assert_allclose(covariance, expected[place, place], rtol=1e-3, atol=1e-4)
