@@ -5,7 +5,7 @@ from scipy.sparse import issparse
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import validate_data
 
-from .._utils.rows import dense_rows
+from .._utils.rows import dense_rows, row_blocks
 from .categories import is_number
 from .frame_types import FrameType
 from .frames import array_kind, as_columns, check_truth_values, find_column_names, unmask
@@ -101,14 +101,19 @@ def _values_to_check(column):
 
 
 def _check_finite(rows, estimator):
-    values = rows.data if issparse(rows) else rows
-    wrong = ~np.isfinite(values)
-    if not wrong.any():
+    if rows.dtype.kind in "biu":
+        return
+    values = rows.data[:, None] if issparse(rows) else rows
+    for block in row_blocks(values):
+        wrong = ~np.isfinite(values[block])
+        if wrong.any():
+            break
+    else:
         return
     place = wrong.nonzero()
-    column = rows.indices[place[0]][0] if issparse(rows) else place[1][0]
+    column = rows.indices[block][place[0][0]] if issparse(rows) else place[1][0]
     name = vars(estimator).get("feature_names_in_", range(rows.shape[1]))[column]
-    if np.isnan(values[wrong][0]):
+    if np.isnan(values[block][wrong][0]):
         raise ValueError(
             f"Column {name!r} holds NaN, but {type(estimator).__name__} needs complete rows. "
             "Impute the missing entries (sklearn.impute.SimpleImputer), or drop these rows."

@@ -1,5 +1,6 @@
-"""Rows of the data: batches, conversion to dense rows, unique rows, floating-point type."""
+"""Rows of data: batches, memory maps, conversion to dense rows, unique rows, float type."""
 
+from mmap import mmap
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,8 @@ from scipy.sparse import issparse
 from .log_weights import check_sample_weight
 from .namespaces import is_numpy, namespace
 
+BLOCK_ENTRIES = 2**20  # of rows that are checked or summed together
+PRODUCT_ENTRIES = 2**26  # of rows in memory that a product converts to floats together
 MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16
 
 
@@ -60,6 +63,86 @@ class Batch(NamedTuple):
         parts = (self.X, self.Y, self.log_weights, self.rows)
         return Batch(*(None if p is None else p[which] for p in parts), self.epoch, self.step)
 
+    def select(self, which):
+        """Return the same batch as :meth:`take`, without a copy of the rows of a memory map.
+
+        Parameters
+        ----------
+        which : ndarray of int
+            Rows to keep.
+
+        Returns
+        -------
+        Batch
+            Batch with these rows. ``X`` is a :class:`MappedRows` if the rows are those of a memory
+            map, and not of a conditional model.
+        """
+        if self.Y is not None or not is_mapped(self.X):
+            return self.take(which)
+        others = self._replace(X=np.empty((self.X.shape[0], 0)))
+        return others.take(which)._replace(X=MappedRows(self.X, which))
+
+
+class MappedRows:
+    """Some rows of a memory map, which are read when they are indexed.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_all_rows, n_columns)
+        Array in a memory map.
+    rows : ndarray of int of shape (n_rows,)
+        Indices of the rows.
+    """
+
+    def __init__(self, X, rows):
+        self.X, self.rows = X, rows
+        self.shape, self.dtype, self.ndim = (len(rows), X.shape[1]), X.dtype, X.ndim
+
+    def __len__(self):
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def __getitem__(self, which):
+        """Return an array of the rows with the given indices."""
+        return self.X[self.rows[which]]
+
+    def __array__(self, dtype=None, copy=None):
+        """Return an array of all rows."""
+        return np.asarray(self.X[self.rows], dtype=dtype)
+
+
+def is_mapped(X):
+    """Return whether rows are in a file that is mapped to memory, such as a ``numpy.memmap``."""
+    if isinstance(X, MappedRows):
+        return True
+    while isinstance(X, np.ndarray):
+        X = X.base
+    return isinstance(X, mmap)
+
+
+def row_blocks(X, n_entries=BLOCK_ENTRIES):
+    """Return slices of consecutive rows with about ``n_entries`` entries each; at least one slice.
+
+    Temporary arrays of a block need little memory, also if those of all rows would not fit.
+    """
+    n_rows, n_columns = X.shape
+    size = max(1, n_entries // max(n_columns, 1))
+    return [slice(s, s + size) for s in range(0, max(n_rows, 1), size)]
+
+
+def all_entries(X, test):
+    """Return whether a function of an array is True for all entries of all rows."""
+    return all(test(X[rows]).all() for rows in row_blocks(X))
+
+
+def weighted_sums(weights, X):
+    """Return the weighted sums of the columns, ``weights @ X``, shape (n_columns,)."""
+    if issparse(X):
+        return np.asarray(weights @ X).ravel()
+    # numpy converts all rows of a product to floats.
+    blocks = row_blocks(X, BLOCK_ENTRIES if is_mapped(X) else PRODUCT_ENTRIES)
+    return sum(weights[rows] @ X[rows] for rows in blocks)
+
 
 def weighted_rows(data, sample_weight):
     """Return the rows with a positive weight as a batch, which also has the log weights.
@@ -80,6 +163,8 @@ def weighted_rows(data, sample_weight):
     if weights is None:
         return data
     counted = weights > 0
+    if counted.all():
+        return data._replace(log_weights=np.log(weights))
     return data.take(counted)._replace(log_weights=np.log(weights[counted]))
 
 

@@ -239,7 +239,7 @@ def hold_out(data, parameters, rng, *, min_rows=1):
             f"early_stopping holds out rows, so X must have at least 2 rows; got n_samples = {n}."
         )
     order = rng.permutation(n)
-    return data.take(order[n_held_out:]), data.take(order[:n_held_out])
+    return data.select(order[n_held_out:]), data.take(order[:n_held_out])
 
 
 def complete_states(rows, rng):

@@ -10,7 +10,7 @@ from .._utils.codes import MISSING, STATE
 from .._utils.label_graphs import LabelGraphs
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliqueMoments, States
-from .._utils.rows import dense_rows
+from .._utils.rows import dense_rows, row_blocks
 from ..energies import DiscreteEnergy
 from ..samplers import Product, spawn_generators, sweep
 
@@ -397,7 +397,9 @@ def has_missing(X):
         return False
     if isinstance(X, LabelGraphs):
         return not X.is_labelled
-    return bool((np.isnan(X) if X.dtype.kind == "f" else X == MISSING).any())
+    is_float = X.dtype.kind == "f"
+    blocks = (X[rows] for rows in row_blocks(X))
+    return any((np.isnan(part) if is_float else part == MISSING).any() for part in blocks)
 
 
 class GibbsImputer:

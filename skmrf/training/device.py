@@ -7,7 +7,7 @@ import numpy as np
 from .._utils.interrupts import InterruptLater
 from .._utils.namespaces import describe, extract, insert, restrict, total_size
 from .._utils.parameters import identity_of
-from .._utils.rows import Batch, dense_rows
+from .._utils.rows import Batch, dense_rows, is_mapped
 from ..learners.base import has_missing
 from ..learners.registry import accepted
 from .arithmetic import Pure
@@ -15,6 +15,7 @@ from .settings import NoRestriction
 
 MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
+MAPPED_BYTES = 2**25  # the same of rows of a memory map
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
 SHARED_FIELDS = "optimizer", "rate", "averaged", "n_averaged"  # of the training state
 N_MESSAGES = 3  # arrays of the messages of belief propagation
@@ -54,8 +55,10 @@ class DeviceUpdates:
         n_rows = data.X.shape[0]
         n_numbers = sum(v.shape[1] for v in self.data.values())
         row_bytes = sum(v.shape[1] * _entry_bytes(v) for v in self.data.values())
-        self.block_size = max(1, BLOCK_BYTES // (settings.batch_size * row_bytes))
-        is_resident = self.device.keeps(n_rows * row_bytes)
+        has_map = any(map(is_mapped, self.data.values()))
+        block_bytes = MAPPED_BYTES if has_map else BLOCK_BYTES
+        self.block_size = max(1, block_bytes // (settings.batch_size * row_bytes))
+        is_resident = not has_map and self.device.keeps(n_rows * row_bytes)
         self.n_bytes = self._needed_bytes(learner, n_numbers) + n_rows * row_bytes * is_resident
         self.device.check_memory("Training", self.n_bytes)
         with self.device.memory_errors("Training", self.n_bytes):
@@ -75,10 +78,7 @@ class DeviceUpdates:
 
     def _put_rows(self, rows=slice(None)):
         parts = {k: dense_rows(v[rows]) for k, v in self.data.items()}
-        is_float = {k: v.dtype.kind == "f" for k, v in parts.items()}
-        return self.device.put(
-            {k: v if is_float[k] else v.astype(np.uint8) for k, v in parts.items()}
-        )
+        return self.device.put({k: _small_entries(v) for k, v in parts.items()})
 
     def epoch(self, order, rng):
         """Update the parameters once per minibatch.
@@ -111,8 +111,9 @@ class DeviceUpdates:
     def _call(self, batches, rng):
         data = self.rows
         if data is None:
-            data = self._put_rows(batches.ravel())
-            batches = np.arange(batches.size, dtype=np.int32).reshape(batches.shape)
+            order = np.argsort(batches, axis=None)  # files are read faster in their order
+            data = self._put_rows(batches.ravel()[order])
+            batches = np.argsort(order).astype(np.int32).reshape(batches.shape)
         words = self.device.words(rng)
         constants = self.constants | {"epoch": np.int32(self.epoch_number)}
         self.carry, *diagnostics = self.run(self.carry, constants, words, data, batches)
@@ -248,6 +249,13 @@ def _parts_of(settings):
 def _entry_bytes(X):
     """Return the bytes of an entry of rows on the device."""
     return 4 if X.dtype.kind == "f" else 1
+
+
+def _small_entries(X):
+    """Return rows of integers with one byte per entry, and rows of floats unchanged."""
+    if X.dtype.kind == "f":
+        return X
+    return X.view(np.uint8) if X.dtype.itemsize == 1 else X.astype(np.uint8)
 
 
 def _arrays_of(state, rate, form):

@@ -1,0 +1,89 @@
+"""Tests of arrays on a device of JAX: rows of memory maps."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from skmrf import RBM
+
+jax = pytest.importorskip("jax")
+from skmrf._jax import devices
+
+ROWS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ (
+    np.random.default_rng(1).random((300, 6)) < 0.15
+)
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def small_fit(**options):
+    """Return an RBM that is fitted quickly on the default device of JAX."""
+    given = {"device": "jax", "alpha": 0.01, "batch_size": 100, "max_iter": 3, "random_state": 0}
+    return RBM(3, **given | options)
+
+
+def check_same_models(found, expected, rtol=1e-6):
+    """Check that the parameters of two fitted estimators are equal, and not only zeros."""
+    for k, v in expected.energy_.theta.items():
+        assert type(found.energy_.theta[k]) is np.ndarray
+        assert_allclose(found.energy_.theta[k], v, rtol=rtol, atol=rtol)
+    assert np.abs(expected.components_).max() > 0.01
+
+
+# Memory maps -------------------------------------------------------------------------------
+
+
+def write_rows(path, X):
+    """Write rows to a file, and return a memory map of it."""
+    np.save(path, X)
+    return np.load(path, mmap_mode="r")
+
+
+@pytest.mark.parametrize("device", ["jax", "cpu"])
+@pytest.mark.parametrize("dtype", [np.uint8, bool, np.int64, np.float32])
+def test_rows_of_a_memory_map(tmp_path, device, dtype):
+    """A memory map gives the model of an array, with held-out rows and with weights."""
+    X = (np.clip(ROWS, 0.1, 0.9) if dtype is np.float32 else ROWS).astype(dtype)
+    rows, weights = write_rows(tmp_path / "X.npy", X), np.linspace(0.5, 1.5, len(X))
+    for options in ({}, {"early_stopping": True}):
+        model = small_fit(device=device, **options)
+        for w in (None, weights):
+            expected = clone(model).fit(X, sample_weight=w)
+            check_same_models(clone(model).fit(rows, sample_weight=w), expected)
+
+
+def record_sizes(monkeypatch):
+    """Return a list to which each transfer to a device appends its number of bytes."""
+    put, sizes = devices.Device.put, []
+
+    def record(self, arrays):
+        sizes.append(sum(np.asarray(a).nbytes for a in jax.tree.leaves(arrays)))
+        return put(self, arrays)
+
+    monkeypatch.setattr(devices.Device, "put", record)
+    return sizes
+
+
+@pytest.mark.parametrize("options", [{}, {"early_stopping": True}], ids=str)
+@pytest.mark.parametrize("device", ["jax", "cpu"])
+def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
+    """A fit copies only small parts of the rows of a memory map, on the host and on the device."""
+    monkeypatch.setattr("skmrf.training.device.MAPPED_BYTES", 2**20)
+    X = np.zeros((80_000, 500), dtype=np.uint8)
+    X[:, :6] = np.tile(ROWS, (267, 1))[:80_000]
+    n_bytes, rows = X.nbytes, write_rows(tmp_path / "X.npy", X)
+    del X
+    model = small_fit(device=device, batch_size=2000, max_iter=1, validation_fraction=0.01)
+    model.set_params(**options)
+    sizes = record_sizes(monkeypatch)
+    tracemalloc.start()
+    model.fit(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * n_bytes
+    assert np.abs(model.components_).max() > 0.01
+    if device == "jax":
+        assert max(sizes) < 0.1 * n_bytes
+        assert sum(sizes) > 0.9 * n_bytes  # all rows were read
