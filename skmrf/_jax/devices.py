@@ -108,9 +108,12 @@ class Device:
         return _keep(identity, CompiledUpdates, update)
 
     @staticmethod
-    def compile(function, identity):
-        """Compile a function of arrays with JAX, once for each identity."""
-        return _keep(identity, jax.jit, function)
+    def compile(function, identity, *, exact=False):
+        """Compile a function of arrays with JAX, once for each identity.
+
+        With ``exact``, matrix products have the full precision of float32.
+        """
+        return _keep(identity, _compile_exact if exact else jax.jit, function)
 
 
 def _keep(identity, make, function):
@@ -174,6 +177,14 @@ def find_device(name):
             f'device="{name}" needs a GPU, but JAX finds only {jax.devices()}. Install the drivers '
             'and pip install "skmrf[cuda]", or use device="cpu".'
         ) from error
+
+
+def _compile_exact(function):
+    def with_precision(*args):
+        with jax.default_matmul_precision("highest"):
+            return function(*args)
+
+    return jax.jit(with_precision)
 
 
 def _number(diagnostic):

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import expit
 
+from .._jax import open_device
 from .._utils.log_weights import normalized_weights
 from .._utils.rows import dense_rows, sample_weights, weighted_sums
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
@@ -20,6 +21,7 @@ MAX_UPDATES = 10_000  # if max_iter is None
 MIN_PATIENCE = 500  # updates; hidden units need time to become different
 WEIGHT_SCALE = 0.01  # standard deviation of the initial weights
 ACTIVATION_SCALE = 1.5  # initial standard deviation of a hidden unit's log odds, beside couplings
+DEVICE_ROWS = 2**14  # rows whose hidden means a device computes together
 N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
 
 
@@ -185,6 +187,41 @@ def adaptive_rate(optimizer):
     name = type(optimizer).__name__.lower()
     first = FIRST_RATES.get(name, FIRST_RATES["adam"])
     return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
+
+
+def infer_hidden(energy, X, dtype, device):
+    """Return the probability that each hidden unit is 1, given each row.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy
+        Fitted model.
+    X : ndarray, or sparse matrix of shape (n_rows, n_visible)
+        State codes, or probabilities as floating-point numbers.
+    dtype : dtype
+        Data type of the result.
+    device : str
+        Name of the device. All except "cpu" compute in float32.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_hidden)
+        Probabilities.
+    """
+    device = open_device(device)
+    if device is None:
+        return energy.astype(dtype).hidden_means(X)
+    infer = device.compile(
+        lambda theta, V: energy.with_theta(theta).hidden_means(V),
+        ("hidden means", type(energy)),
+        exact=True,
+    )
+    n_rows, theta = X.shape[0], device.put(energy.theta)
+    size = min(DEVICE_ROWS, 1 << (n_rows - 1).bit_length())  # of few sizes, which are compiled
+    out = np.empty((n_rows, energy.weights.shape[1]), dtype)
+    for rows in np.resize(np.arange(n_rows), (-(-n_rows // size), size)):
+        out[rows] = infer(theta, device.put(dense_rows(X[rows])))
+    return out
 
 
 def describe_hidden_units(energy, data, seed):

@@ -1,10 +1,11 @@
-"""Tests of arrays on a device of JAX: rows of memory maps."""
+"""Tests of the rows that a device of JAX gets: memory maps, and rows to transform."""
 
 import tracemalloc
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from skmrf import RBM
@@ -87,3 +88,27 @@ def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
     if device == "jax":
         assert max(sizes) < 0.1 * n_bytes
         assert sum(sizes) > 0.9 * n_bytes  # all rows were read
+
+
+# Hidden units --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["codes", "probabilities", "sparse", "jax"])
+def test_transform_on_a_device(kind, monkeypatch):
+    """The hidden units of many rows are those of the CPU, and a second call compiles nothing."""
+    monkeypatch.setattr("skmrf.estimators._hidden_layer.DEVICE_ROWS", 128)
+    model = small_fit(max_iter=40, learning_rate=0.05, optimizer="adam").fit(ROWS)
+    on_cpu = clone(model).set_params(device="cpu").fit(ROWS)
+    on_cpu.energy_ = model.energy_
+    convert = {"sparse": csr_array, "jax": jax.numpy.asarray}.get(kind, np.asarray)
+    X = np.clip(ROWS, 0.2, 0.7) if kind == "probabilities" else ROWS.astype(np.float32)
+    for rows in (convert(X), convert(X[:5])):
+        found = model.transform(rows)
+        assert type(found) is np.ndarray
+        assert found.dtype == X.dtype
+        assert_allclose(found, on_cpu.transform(np.asarray(X[: len(found)])), atol=1e-6)
+    assert np.ptp(found) > 0.3
+    compiled = devices._COMPILED["hidden means", type(model.energy_)]
+    n_compiled = compiled._cache_size()
+    model.transform(convert(X[:100]))  # padded to 128 rows, as the blocks are
+    assert compiled._cache_size() == n_compiled
