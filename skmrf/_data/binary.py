@@ -7,6 +7,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
 from .._utils.codes import MISSING, STATE
+from .._utils.namespaces import is_numpy
 from .._utils.parameters import check_number
 from .._utils.rows import all_entries, row_blocks
 from .numeric import numeric_rows
@@ -55,8 +56,11 @@ class TwoStateEncoder:
     def encode_complete(self, X):
         """Return the int8 state codes of complete rows; sparse rows stay sparse if 0 has code 0.
 
-        Rows that consist of codes of one byte already are not copied.
+        Rows that consist of codes of one byte already are not copied. Arrays of JAX stay on their
+        device.
         """
+        if not is_numpy(X):
+            return self._encode_on_device(X)
         if not issparse(X):
             if self.binarize is None and self._are_codes(X):
                 return X.view(np.int8)
@@ -91,8 +95,18 @@ class TwoStateEncoder:
             or not all_entries(values, lambda v: (v >= 0) & (v <= 1))
         ):
             return self.encode_complete(X)
+        if not is_numpy(X):
+            return X
         X = X.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
         return X if issparse(X) else np.ascontiguousarray(X)
+
+    def _encode_on_device(self, X):
+        """Return the state codes of an array of JAX, where it is."""
+        if self.binarize is not None:
+            return (self.binarize < X).astype(np.int8)
+        if self.states != (0.0, 1.0) or not all_entries(X, _is_binary):
+            return self.encode_complete(np.asarray(X))
+        return X if X.dtype == np.int8 else X.astype(np.int8)
 
     def _are_codes(self, X):
         """Return whether dense rows consist of the codes 0 and 1 in C order, one byte each."""

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._utils.namespaces import is_numpy
 from .._utils.results import LatestArray
 from .chains import DeviceChains
 
@@ -43,8 +44,12 @@ class Device:
         """Return whether training rows of this size stay on the device during the whole fit."""
         return n_bytes <= RESIDENT_SHARE * self.free_bytes
 
+    def holds(self, array):
+        """Return whether an array of JAX is on this device, and only there."""
+        return not is_numpy(array) and array.devices() == {self.device}
+
     def put(self, arrays):
-        """Copy the arrays in nested dicts to the device.
+        """Copy the arrays in nested dicts to the device, unless they are there.
 
         Numbers become arrays, and floating-point arrays have the dtype float32.
         """
@@ -192,6 +197,8 @@ def _number(diagnostic):
 
 
 def _small_type(value):
+    if isinstance(value, jax.Array):
+        return value.astype(np.float32) if value.dtype == np.float64 else value
     value = np.asarray(value)
     return value.astype(np.float32) if value.dtype.kind == "f" else value
 

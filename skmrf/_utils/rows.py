@@ -7,10 +7,10 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .log_weights import check_sample_weight
-from .namespaces import is_numpy, namespace
+from .namespaces import as_numpy, is_numpy, namespace
 
 BLOCK_ENTRIES = 2**20  # of rows that are checked or summed together
-PRODUCT_ENTRIES = 2**26  # of rows in memory that a product converts to floats together
+LARGE_ENTRIES = 2**26  # the same of rows on a device, and of products of rows in memory
 MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16
 
 
@@ -48,7 +48,7 @@ class Batch(NamedTuple):
         return self.X if self.Y is None else self.Y
 
     def take(self, which):
-        """Return a batch with the given rows of this batch.
+        """Return a batch with the given rows of this batch, as arrays of numpy.
 
         Parameters
         ----------
@@ -61,10 +61,13 @@ class Batch(NamedTuple):
             Batch with these rows and the same epoch and step.
         """
         parts = (self.X, self.Y, self.log_weights, self.rows)
-        return Batch(*(None if p is None else p[which] for p in parts), self.epoch, self.step)
+        parts = (None if p is None else as_numpy(p[which]) for p in parts)
+        return Batch(*parts, self.epoch, self.step)
 
     def select(self, which):
-        """Return the same batch as :meth:`take`, without a copy of the rows of a memory map.
+        """Return the same batch as :meth:`take`, with the rows where they are.
+
+        The rows of a memory map are not copied, and those on a device stay there.
 
         Parameters
         ----------
@@ -74,13 +77,15 @@ class Batch(NamedTuple):
         Returns
         -------
         Batch
-            Batch with these rows. ``X`` is a :class:`MappedRows` if the rows are those of a memory
-            map, and not of a conditional model.
+            Batch with these rows. ``X`` is a :class:`MappedRows` or an array of JAX if the rows
+            are those of a memory map or on a device, and not of a conditional model.
         """
-        if self.Y is not None or not is_mapped(self.X):
+        stays = is_mapped(self.X) or not is_numpy(self.X)
+        if self.Y is not None or not stays:
             return self.take(which)
         others = self._replace(X=np.empty((self.X.shape[0], 0)))
-        return others.take(which)._replace(X=MappedRows(self.X, which))
+        X = MappedRows(self.X, which) if is_mapped(self.X) else self.X[which]
+        return others.take(which)._replace(X=X)
 
 
 class MappedRows:
@@ -120,12 +125,15 @@ def is_mapped(X):
     return isinstance(X, mmap)
 
 
-def row_blocks(X, n_entries=BLOCK_ENTRIES):
+def row_blocks(X, n_entries=None):
     """Return slices of consecutive rows with about ``n_entries`` entries each; at least one slice.
 
-    Temporary arrays of a block need little memory, also if those of all rows would not fit.
+    Temporary arrays of a block need little memory, also if those of all rows would not fit. The
+    default of ``n_entries`` depends on where the rows are.
     """
     n_rows, n_columns = X.shape
+    if n_entries is None:
+        n_entries = BLOCK_ENTRIES if is_numpy(X) else LARGE_ENTRIES
     size = max(1, n_entries // max(n_columns, 1))
     return [slice(s, s + size) for s in range(0, max(n_rows, 1), size)]
 
@@ -140,8 +148,8 @@ def weighted_sums(weights, X):
     if issparse(X):
         return np.asarray(weights @ X).ravel()
     # numpy converts all rows of a product to floats.
-    blocks = row_blocks(X, BLOCK_ENTRIES if is_mapped(X) else PRODUCT_ENTRIES)
-    return sum(weights[rows] @ X[rows] for rows in blocks)
+    blocks = row_blocks(X, BLOCK_ENTRIES if is_mapped(X) else LARGE_ENTRIES)
+    return sum(weights[rows] @ as_numpy(X[rows]) for rows in blocks)
 
 
 def weighted_rows(data, sample_weight):

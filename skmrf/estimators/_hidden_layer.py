@@ -196,7 +196,7 @@ def infer_hidden(energy, X, dtype, device):
     ----------
     energy : BipartiteEnergy
         Fitted model.
-    X : ndarray, or sparse matrix of shape (n_rows, n_visible)
+    X : ndarray, sparse matrix or array of JAX of shape (n_rows, n_visible)
         State codes, or probabilities as floating-point numbers.
     dtype : dtype
         Data type of the result.
@@ -228,7 +228,7 @@ def describe_hidden_units(energy, data, seed):
     """Return fitted attributes of the hidden units, computed from a random subset of the rows."""
     rng = np.random.default_rng(seed)
     few = rng.permutation(data.X.shape[0])[:N_DESCRIBED_ROWS]
-    rows = dense_rows(data.X[few])
+    rows = dense_rows(data.take(few).X)
     H = energy.hidden_means(rows).astype(float)
     return {
         "hidden_means_": H.mean(axis=0),

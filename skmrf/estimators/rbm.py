@@ -383,7 +383,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
         With ``probabilities``, numbers from 0 to 1 are valid and are returned as floats.
         """
-        X = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, accept_sparse="csr")
+        options = {"accept_sparse": "csr", "on_device": probabilities and self.device != "cpu"}
+        X = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, **options)
         encoder = self._encoder
         return encoder.encode_probabilities(X) if probabilities else encoder.encode_complete(X)
 

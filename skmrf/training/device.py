@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 
 from .._utils.interrupts import InterruptLater
-from .._utils.namespaces import describe, extract, insert, restrict, total_size
+from .._utils.namespaces import describe, extract, insert, is_numpy, restrict, total_size
 from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows, is_mapped
 from ..learners.base import has_missing
@@ -58,8 +58,10 @@ class DeviceUpdates:
         has_map = any(map(is_mapped, self.data.values()))
         block_bytes = MAPPED_BYTES if has_map else BLOCK_BYTES
         self.block_size = max(1, block_bytes // (settings.batch_size * row_bytes))
-        is_resident = not has_map and self.device.keeps(n_rows * row_bytes)
-        self.n_bytes = self._needed_bytes(learner, n_numbers) + n_rows * row_bytes * is_resident
+        is_there = all(map(self.device.holds, self.data.values()))
+        is_resident = is_there or (not has_map and self.device.keeps(n_rows * row_bytes))
+        n_sent = n_rows * row_bytes if is_resident and not is_there else 0
+        self.n_bytes = self._needed_bytes(learner, n_numbers) + n_sent
         self.device.check_memory("Training", self.n_bytes)
         with self.device.memory_errors("Training", self.n_bytes):
             self.carry = self.device.put(self.arrays)
@@ -76,8 +78,8 @@ class DeviceUpdates:
         n_messages = learner.n_messages(energy, batch_size)
         return 4.0 * (N_ARRAYS * n_parameters + 4 * n_states + N_MESSAGES * n_messages)
 
-    def _put_rows(self, rows=slice(None)):
-        parts = {k: dense_rows(v[rows]) for k, v in self.data.items()}
+    def _put_rows(self, rows=None):
+        parts = {k: dense_rows(v if rows is None else v[rows]) for k, v in self.data.items()}
         return self.device.put({k: _small_entries(v) for k, v in parts.items()})
 
     def epoch(self, order, rng):
@@ -253,7 +255,7 @@ def _entry_bytes(X):
 
 def _small_entries(X):
     """Return rows of integers with one byte per entry, and rows of floats unchanged."""
-    if X.dtype.kind == "f":
+    if X.dtype.kind == "f" or not is_numpy(X):
         return X
     return X.view(np.uint8) if X.dtype.itemsize == 1 else X.astype(np.uint8)
 

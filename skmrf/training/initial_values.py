@@ -4,6 +4,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._utils.codes import MISSING
+from .._utils.namespaces import as_numpy
 from .._utils.rows import is_mapped, row_blocks
 
 
@@ -107,6 +108,8 @@ def _count_rows(codes, code, weights):
         mask = codes == code
         return np.asarray(mask.sum(axis=0)).ravel() if weights is None else weights @ mask
     if weights is None:
-        return sum((codes[rows] == code).sum(axis=0) for rows in row_blocks(codes))
+        counts = ((codes[rows] == code).sum(axis=0) for rows in row_blocks(codes))
+        return sum(map(as_numpy, counts))
     blocks = row_blocks(codes) if is_mapped(codes) else [slice(None)]  # sums of floats are rounded
-    return sum(np.einsum("i,ij->j", weights[rows], codes[rows] == code) for rows in blocks)
+    masks = ((rows, as_numpy(codes[rows] == code)) for rows in blocks)
+    return sum(np.einsum("i,ij->j", weights[rows], mask) for rows, mask in masks)

@@ -1,4 +1,4 @@
-"""Tests of the rows that a device of JAX gets: memory maps, and rows to transform."""
+"""Tests of the rows that a device of JAX gets: memory maps and arrays of JAX."""
 
 import tracemalloc
 
@@ -8,7 +8,9 @@ from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from skmrf import RBM
+from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor
+from skmrf.learners import PCD
+from skmrf.training.device import DeviceUpdates
 
 jax = pytest.importorskip("jax")
 from skmrf._jax import devices
@@ -88,6 +90,96 @@ def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
     if device == "jax":
         assert max(sizes) < 0.1 * n_bytes
         assert sum(sizes) > 0.9 * n_bytes  # all rows were read
+
+
+# Arrays of JAX as rows -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["codes", "floats", "probabilities", "threshold"])
+@pytest.mark.parametrize("options", [{}, {"early_stopping": True}], ids=str)
+def test_rows_of_jax(kind, options):
+    """An array of JAX gives the model of an array of numpy, with held-out rows and weights."""
+    rows = {"codes": ROWS, "floats": ROWS.astype(float), "threshold": 2.0 * ROWS - 0.3}
+    X = rows.get(kind, np.clip(ROWS, 0.1, 0.9)).astype(np.int8 if kind == "codes" else np.float32)
+    model = small_fit(binarize=0.5 if kind == "threshold" else None, **options)
+    weights = np.linspace(0.5, 1.5, len(X))
+    weights[:5] = 0.0
+    for w in (None, weights):
+        expected = clone(model).fit(X, sample_weight=w)
+        found = clone(model).fit(jax.numpy.asarray(X), sample_weight=w)
+        check_same_models(found, expected)
+    found.partial_fit(jax.numpy.asarray(X))
+    expected.partial_fit(X)
+    check_same_models(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float32])
+def test_rows_of_jax_stay_where_they_are(monkeypatch, dtype):
+    """Training reads the memory of the given array; no copy of all rows is sent or fetched."""
+    X = np.tile(ROWS, (50, 1)).astype(dtype)
+    X = jax.numpy.asarray(np.clip(X, 0.1, 0.9) if dtype is np.float32 else X)
+    sizes, used, call = record_sizes(monkeypatch), [], DeviceUpdates._call
+
+    def record(self, *args):
+        used.append(self.rows["X"].unsafe_buffer_pointer())
+        return call(self, *args)
+
+    monkeypatch.setattr(DeviceUpdates, "_call", record)
+    monkeypatch.setattr(devices.Device, "free_bytes", 40_000.0)  # too little for a copy
+    small_fit(learner=PCD(n_chains=100), max_iter=1).fit(X)
+    assert set(used) == {X.unsafe_buffer_pointer()}
+    assert len(sizes) > 1
+    assert max(size for size in sizes if size != X.nbytes) < 0.1 * X.nbytes
+
+
+def test_choice_of_alpha_for_rows_of_jax():
+    models = [RBM(2, device="jax", max_iter=5, random_state=0).fit(X) for X in (ROWS, jnp_rows())]
+    check_same_models(*models)
+    assert models[0].alpha_ == models[1].alpha_
+
+
+def jnp_rows():
+    return jax.numpy.asarray(ROWS)
+
+
+def test_wrong_rows_of_jax():
+    """The errors are those of arrays of numpy."""
+    for wrong, message in (
+        (np.full((60, 3), 2.0), "Column 0 holds 2.0, but the states are 0 and 1"),
+        (np.where(ROWS, np.nan, 0.0), "holds NaN, but RBM needs complete rows"),
+        (np.where(ROWS, np.inf, 0.0), "holds infinity"),
+        (np.zeros(3), "Expected 2D array, got 1D array"),
+        (np.zeros((0, 3)), "0 sample"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            small_fit().fit(jax.numpy.asarray(wrong))
+    model = small_fit().fit(jnp_rows())
+    with pytest.raises(ValueError, match="X has 3 features"):
+        model.transform(jax.numpy.zeros((2, 3)))
+
+
+def test_rows_of_jax_in_other_estimators():
+    X = np.random.default_rng(2).normal(size=(300, 3)).astype(np.float32)
+    Y, labels = ROWS.astype(np.int32), ROWS[:, 0].astype(np.int32)
+
+    def outputs(convert):
+        rows, targets = convert(X), convert(Y)
+        given = {"max_iter": 2, "random_state": 0}
+        pairs = BoltzmannMachine(states=(0, 1), alpha=0.01, device="jax", **given).fit(targets)
+        conditional = CRBMStructuredPredictor(2, alpha=0.1, device="jax", **given)
+        chains = CRF(max_iter=2, random_state=0).fit([rows, rows], [convert(labels)] * 2)
+        return (
+            pairs.coupling_,
+            pairs.score_samples(targets),
+            conditional.fit(rows, targets).predict_proba(rows),
+            chains.predict([rows])[0],
+            CRF(max_iter=2, random_state=0)
+            .fit(rows.reshape(100, 3, 3), labels.reshape(100, 3))
+            .predict(rows),
+        )
+
+    for found, expected in zip(outputs(jax.numpy.asarray), outputs(np.asarray), strict=True):
+        assert_allclose(found, expected, rtol=1e-6)
 
 
 # Hidden units --------------------------------------------------------------------------------
