@@ -8,6 +8,7 @@ from .._utils.interrupts import InterruptLater
 from .._utils.namespaces import describe, extract, insert, is_numpy, restrict, total_size
 from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows, is_mapped
+from ..energies import LayeredEnergy
 from ..learners.base import has_missing
 from ..learners.registry import accepted
 from .arithmetic import Pure
@@ -18,6 +19,15 @@ BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do no
 MAPPED_BYTES = 2**25  # the same of rows of a memory map
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
 SHARED_FIELDS = "optimizer", "rate", "averaged", "n_averaged"  # of the training state
+CHAIN_AXES = {  # of arrays in a learner's state, from the end
+    "X": 2,
+    "hidden": 2,
+    "hidden_states": 2,
+    "log_weights": 1,
+    "last_end": 1,
+    "log_ratios": 1,
+}
+OTHER_PARTS = "data", "reference", "energy"  # of a learner's state, without chains
 N_MESSAGES = 3  # arrays of the messages of belief propagation
 
 
@@ -50,6 +60,10 @@ class DeviceUpdates:
         self.settings, self.device, self.state = settings, settings.device, state
         self.form = LearnerArrays(learner, state.learner)
         self.arrays = _arrays_of(state, settings.rate, self.form)
+        n_chains = len(getattr(state.learner, "X", range(settings.batch_size)))
+        if isinstance(state.energy, LayeredEnergy):
+            self.device = self.device.spread(n_chains)
+        axes = {"learner": _chain_axes(self.arrays["learner"], n_chains)}
         self.data = {k: v for k, v in (("X", data.X), ("Y", data.Y)) if v is not None}
         self.epoch_number, self.step, self.is_done = state.epoch, state.step, False
         n_rows = data.X.shape[0]
@@ -64,11 +78,11 @@ class DeviceUpdates:
         self.n_bytes = self._needed_bytes(learner, n_numbers) + n_sent
         self.device.check_memory("Training", self.n_bytes)
         with self.device.memory_errors("Training", self.n_bytes):
-            self.carry = self.device.put(self.arrays)
+            self.carry = self.device.put(self.arrays, axes)
             self.rows = self._put_rows() if is_resident else None
         self.constants = self.device.put(extract(_parts_of(settings)))
         self.run = self.device.compile_updates(
-            *pure_update(update, learner, settings, state, self.form)
+            *pure_update(update, learner, settings, state, self.form), axes
         )
 
     def _needed_bytes(self, learner, n_numbers):
@@ -270,6 +284,19 @@ def _arrays_of(state, rate, form):
         "averaged": state.averaged,
         "n_averaged": state.n_averaged,
     }
+
+
+def _chain_axes(arrays, n_chains):
+    """Return the axes of the chains of those arrays of a learner's state that have chains."""
+    axes = {}
+    for name, value in arrays.items():
+        if isinstance(value, dict):
+            axes[name] = {} if name in OTHER_PARTS else _chain_axes(value, n_chains)
+        elif name in CHAIN_AXES:
+            axis = np.ndim(value) - CHAIN_AXES[name]
+            if axis >= 0 and np.shape(value)[axis] == n_chains:
+                axes[name] = axis
+    return axes
 
 
 def _check_pure(learner, data, settings, energy_type):

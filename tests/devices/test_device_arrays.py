@@ -1,6 +1,11 @@
-"""Tests of the rows that a device of JAX gets: memory maps and arrays of JAX."""
+"""Tests of arrays on devices of JAX: memory maps, rows of JAX, hidden units, several devices."""
 
+import os
+import subprocess
+import sys
+import textwrap
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,9 +66,9 @@ def record_sizes(monkeypatch):
     """Return a list to which each transfer to a device appends its number of bytes."""
     put, sizes = devices.Device.put, []
 
-    def record(self, arrays):
-        sizes.append(sum(np.asarray(a).nbytes for a in jax.tree.leaves(arrays)))
-        return put(self, arrays)
+    def record(self, arrays, axes=None):
+        sizes.append(sum(getattr(a, "nbytes", 0) for a in jax.tree.leaves(arrays)))
+        return put(self, arrays, axes)
 
     monkeypatch.setattr(devices.Device, "put", record)
     return sizes
@@ -79,7 +84,7 @@ def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
     n_bytes, rows = X.nbytes, write_rows(tmp_path / "X.npy", X)
     del X
     model = small_fit(device=device, batch_size=2000, max_iter=1, validation_fraction=0.01)
-    model.set_params(**options)
+    model.set_params(**options).fit(rows[:4000])  # compiles
     sizes = record_sizes(monkeypatch)
     tracemalloc.start()
     model.fit(rows)
@@ -204,3 +209,94 @@ def test_transform_on_a_device(kind, monkeypatch):
     n_compiled = compiled._cache_size()
     model.transform(convert(X[:100]))  # padded to 128 rows, as the blocks are
     assert compiled._cache_size() == n_compiled
+
+
+# Several devices -----------------------------------------------------------------------------
+
+
+def run_on_devices(code, n_devices=3):
+    """Run code in a new process, in which JAX finds several devices."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={n_devices}"
+    folders = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
+        env=os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": folders},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.long
+def test_chains_are_divided_among_devices():
+    """Chains are divided equally among as many devices as possible, and nothing else changes."""
+    run_on_devices("""
+        from functools import partial
+        import jax
+        from test_device_arrays import *
+
+        def fit_and_record(n_chains, n_found):
+            carries, call = [], DeviceUpdates._call
+
+            def record(self, *args):
+                result = call(self, *args)
+                carries.append(self.carry)
+                return result
+
+            with pytest.MonkeyPatch.context() as patch:
+                found = devices.Device(jax.devices()[:n_found])
+                patch.setattr(devices, "find_device", lambda name: found)
+                patch.setattr(DeviceUpdates, "_call", record)
+                model = small_fit(learner=PCD(n_chains=n_chains), max_iter=6).fit(ROWS)
+            assert len(carries) == 6
+            return model, carries[-1]
+
+        def shapes(array):
+            return [shard.data.shape for shard in array.addressable_shards]
+
+        assert len(jax.devices()) == 3
+        for n_chains, n_used in ((500, 2), (501, 3), (499, 1)):
+            expected, _ = fit_and_record(n_chains, 1)
+            found, carry = fit_and_record(n_chains, 3)
+            check_same_models(found, expected, rtol=1e-4)
+            states = carry["learner"]
+            assert shapes(states["X"]) == [(n_chains // n_used, 6)] * n_used
+            assert shapes(states["hidden_states"]) == [(n_chains // n_used, 3)] * n_used
+            assert shapes(carry["theta"]["weights"]) == [(6, 3)] * n_used
+            functions = list(devices._COMPILED.values())
+            fit_and_record(n_chains, 3)
+            assert list(devices._COMPILED.values()) == functions
+        assert [f.compiled._cache_size() for f in functions] == [1] * 5
+    """)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "learner", ["PCD(3000, 20)", "CD(n_sweeps=30)", "ParallelTempering(1500, betas=4)"]
+)
+def test_gradients_on_several_devices(learner):
+    run_on_devices(f"""
+        from test_device_training import *
+
+        test_updates_follow_the_exact_gradient({learner}, "layers")
+    """)
+
+
+@pytest.mark.long
+def test_annealing_and_samples_on_several_devices():
+    """Log Z and conditional samples are right, and a path of several pieces compiles twice."""
+    run_on_devices("""
+        from test_device_inference import *
+        from skmrf._jax.chains import LAYERS
+
+        energy = ENERGIES["layers"]
+        test_annealing_estimates_log_z(energy, 600)
+        assert LAYERS.compiled_scan._cache_size() == LAYERS.compiled_loop._cache_size() == 1
+        test_sweeps_leave_the_model_invariant(energy)
+        test_clamped_entries_condition_the_other_entries(energy)
+        test_annealing_estimates_log_z(ENERGIES["pairs"], 600)
+        X = np.zeros((6, 5))
+        V = open_device("jax").spread(6).put(X, 0)
+        assert [shard.data.shape for shard in V.addressable_shards] == [(2, 5)] * 3
+    """)
