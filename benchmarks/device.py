@@ -6,11 +6,19 @@ Random binary rows have the size of MNIST, because times do not depend on the va
 an epoch is the difference of fits with many and few epochs, divided by the difference of the
 numbers of epochs. A second column has the time of the whole fit per epoch, with all transfers. The
 device makes more epochs than the CPU, because it needs a shorter time.
+
+``python benchmarks/device.py --mapped 2000`` instead measures the memory of fits to rows of a
+memory map, a file of 2000 MB. It needs Linux.
 """
 
+import tempfile
+import threading
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 from _common import bars, options, save
@@ -186,15 +194,76 @@ def time_work(X, devices, fast):
         yield from time_learners(X, devices)
 
 
+def write_rows(path, n_bytes, n_columns=4000):
+    """Write rows to a file; few columns are not zero."""
+    n_rows = n_bytes // n_columns
+    X = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(n_rows, n_columns))
+    X[:, :20] = binary_rows(n_rows, 20)
+    X.flush()
+
+
+def own_memory():
+    """Return the bytes of this process that are not parts of files."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return 1024 * int(line.split()[1])
+    raise RuntimeError("/proc/self/status has no line RssAnon; this measurement needs Linux.")
+
+
+def peak_memory(fit):
+    """Return the largest increase in bytes of the memory of this process during a call."""
+    before, is_over, peak = own_memory(), threading.Event(), [0]
+
+    def watch():
+        while not is_over.wait(0.005):
+            peak[0] = max(peak[0], own_memory() - before)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        fit()
+    finally:
+        is_over.set()
+        watcher.join()
+    return peak[0]
+
+
+def memory_of_fit(folder, device, in_memory):
+    """Return the peak memory of a fit to the rows in a folder, which compiles nothing."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    few, rows = (np.load(Path(folder, name), mmap_mode="r") for name in ("few.npy", "rows.npy"))
+    model = RBM(8, alpha=0.01, max_iter=1, device=device, random_state=0)
+    model.fit(few)
+    return peak_memory(partial(model.fit, np.array(rows) if in_memory else rows))
+
+
+def measure_mapped(n_bytes, device):
+    """Yield the memory of fits to a memory map and, for comparison, to the same array in memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_rows(Path(folder, "few.npy"), 2**23)
+        write_rows(Path(folder, "rows.npy"), n_bytes)
+        for name in ("cpu", device):
+            peaks = []
+            for in_memory in (False, True):  # in processes that have freed no memory before
+                with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                    peaks.append(pool.submit(memory_of_fit, folder, name, in_memory).result())
+            yield {"device": name, "file": n_bytes, "map": peaks[0], "array": peaks[1]}
+
+
 def main():
     """Time all work on the CPU and on a device, and print a table."""
     parser = options(__doc__)
     parser.add_argument("--device", default="jax", help="jax, gpu or cuda")
     parser.add_argument("--epochs", type=int, default=6, help="epochs of a fit on the CPU")
     parser.add_argument("--device-epochs", type=int, default=80, help="the same on the device")
+    parser.add_argument("--mapped", type=int, help="megabytes of a file that is mapped to memory")
     args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)
+    if args.mapped:
+        for row in measure_mapped(1_000_000 * args.mapped, args.device):
+            print({k: f"{v / 1e6:.0f} MB" if type(v) is int else v for k, v in row.items()})
+        return
     devices, rows = {"cpu": args.epochs, args.device: args.device_epochs}, []
     for row in time_work(binary_rows(), devices, args.fast):
         rows.append(row | {"factor": row["cpu"] / row[args.device]})

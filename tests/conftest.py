@@ -1,6 +1,7 @@
-"""Fixtures of all tests: seed and data."""
+"""Fixtures of all tests: seed, data, and models and figures of displays."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,3 +34,18 @@ def data_folder():
         return folder
 
     return find
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture(scope="session")
+def models():
+    """Return one fitted estimator of each class that a display accepts."""
+    from estimator_models import displayed_models
+
+    return displayed_models()

@@ -11,8 +11,12 @@ from sklearn.datasets import load_digits
 from zoo import CONDITIONAL_LEARNERS, LAYERED_LEARNERS
 
 from skmrf import (
+    CRF,
     RBM,
+    BoltzmannMachine,
     CRBMStructuredPredictor,
+    DiscreteMRF,
+    MRFStructureLearner,
     NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFDensity,
@@ -32,6 +36,7 @@ from skmrf.plot import (
     RegularizationPathDisplay,
     StructurePathDisplay,
 )
+from skmrf.structure import RemovalWhileLearning
 
 # RBM and CRBMStructuredPredictor -------------------------------------------------------------
 
@@ -257,6 +262,28 @@ def sequences():
 
 def digits():
     return (load_digits().data[:200] > 7.5).astype(int)
+
+
+def displayed_models():
+    """Return one fitted estimator of each class that a display accepts."""
+    X, ink = spins(), digits()
+    return {
+        "discrete": DiscreteMRF(learner="psmc", max_iter=8, random_state=0).fit(
+            pd.DataFrame(X, columns=NAMES)
+        ),
+        "boltzmann": BoltzmannMachine("exact", binarize=0.5).fit(X),
+        "rbm": RBM(5, "pcd", alpha=0.01, max_iter=3, random_state=0).fit(ink),
+        "crbm": CRBMStructuredPredictor(4, "mssvm", alpha=0.01, max_iter=2, random_state=0).fit(
+            ink, ink[:, :12].reshape(-1, 3, 4)
+        ),
+        "crf": CRF(alpha=0.1, max_iter=20).fit(*sequences()),
+        "structure": MRFStructureLearner(
+            search=RemovalWhileLearning(0.3, 30), max_iter=60, random_state=0
+        ).fit(pd.DataFrame(X, columns=NAMES)),
+        "density": NNMRFDensity(NetworkPotentials(learner="grid", max_iter=2), random_state=0).fit(
+            np.random.default_rng(0).normal(size=(50, 2))
+        ),
+    }
 
 
 ROWS = {"discrete": lambda: pd.DataFrame(spins(), columns=NAMES), "boltzmann": spins, "rbm": digits}

@@ -7,7 +7,9 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
 from .._utils.codes import MISSING, STATE
+from .._utils.namespaces import is_numpy
 from .._utils.parameters import check_number
+from .._utils.rows import all_entries, row_blocks
 from .numeric import numeric_rows
 
 TWO_STATES_ADVICE = "give two states as numbers, or use DiscreteMRF for other categories."
@@ -52,9 +54,20 @@ class TwoStateEncoder:
         return self.encode(row.astype(float))
 
     def encode_complete(self, X):
-        """Return the state codes of complete rows; sparse rows stay sparse if 0 has code 0."""
+        """Return the int8 state codes of complete rows; sparse rows stay sparse if 0 has code 0.
+
+        Rows that consist of codes of one byte already are not copied. Arrays of JAX stay on their
+        device.
+        """
+        if not is_numpy(X):
+            return self._encode_on_device(X)
         if not issparse(X):
-            return self.encode(X).astype(np.int8)
+            if self.binarize is None and self._are_codes(X):
+                return X.view(np.int8)
+            codes = np.empty(X.shape, dtype=np.int8)
+            for rows in row_blocks(X):
+                codes[rows] = self.encode(X[rows])
+            return codes
         if self.binarize is not None and self.binarize < 0:
             return self.encode_complete(X.toarray())
         if not X.has_canonical_format:
@@ -75,12 +88,30 @@ class TwoStateEncoder:
 
         With a threshold, or if any number is outside of [0, 1], this is :meth:`encode_complete`.
         """
-        values = X.data if issparse(X) else X
-        is_binary = values.dtype.kind == "b" or ((values == 0) | (values == 1)).all()
-        if self.binarize is not None or is_binary or not ((values >= 0) & (values <= 1)).all():
+        values = X.data[:, None] if issparse(X) else X
+        if (
+            self.binarize is not None
+            or all_entries(values, _is_binary)
+            or not all_entries(values, lambda v: (v >= 0) & (v <= 1))
+        ):
             return self.encode_complete(X)
+        if not is_numpy(X):
+            return X
         X = X.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
         return X if issparse(X) else np.ascontiguousarray(X)
+
+    def _encode_on_device(self, X):
+        """Return the state codes of an array of JAX, where it is."""
+        if self.binarize is not None:
+            return (self.binarize < X).astype(np.int8)
+        if self.states != (0.0, 1.0) or not all_entries(X, _is_binary):
+            return self.encode_complete(np.asarray(X))
+        return X if X.dtype == np.int8 else X.astype(np.int8)
+
+    def _are_codes(self, X):
+        """Return whether dense rows consist of the codes 0 and 1 in C order, one byte each."""
+        is_small = X.dtype.kind in "biu" and X.dtype.itemsize == 1 and X.flags.c_contiguous
+        return self.states == (0.0, 1.0) and is_small and all_entries(X, _is_binary)
 
     def decode(self, codes):
         """Convert state codes to states; the result has integers if both states are integers.
@@ -90,6 +121,10 @@ class TwoStateEncoder:
         states = np.array(self.states)
         whole = states.astype(int)
         return (whole if (whole == states).all() else states)[codes]
+
+
+def _is_binary(values):
+    return (values == 0) | (values == 1)
 
 
 def check_two_states(states):

@@ -5,14 +5,17 @@ from scipy.sparse import issparse
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import validate_data
 
-from .._utils.rows import dense_rows
+from .._utils.namespaces import is_numpy, namespace
+from .._utils.rows import dense_rows, row_blocks
 from .categories import is_number
 from .frame_types import FrameType
 from .frames import array_kind, as_columns, check_truth_values, find_column_names, unmask
 
 
-def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
+def numeric_rows(estimator, X, *, reset, remedy, missing=False, on_device=False, **options):
     """Return X as a numeric array; record its columns during fit, or compare them with fit later.
+
+    The array is one of numpy, unless ``on_device`` is True and X is an array of JAX.
 
     Parameters
     ----------
@@ -27,6 +30,8 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
         End of error messages about entries that are not numbers: what the user can do.
     missing : bool, default=False
         Whether nan is a missing entry. Infinite values are then left to the caller to check.
+    on_device : bool, default=False
+        Whether an array of JAX is returned unchanged, and not as an array of numpy.
     **options
         Options of :func:`sklearn.utils.validation.check_array`.
 
@@ -49,7 +54,11 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, **options):
     if array_kind(X) in ("", "m", "M"):  # numpy would convert text and dates to numbers
         _raise_for_text(X, remedy)
     try:
-        rows = validate_data(estimator, X, reset=reset, ensure_all_finite=False, **options)
+        stays = on_device and not is_numpy(X) and X.ndim == 2 and array_kind(X) in "biuf"
+        # An array of zeros without memory has the shape to check.
+        given = np.broadcast_to(np.zeros((), X.dtype), X.shape) if stays else X
+        rows = validate_data(estimator, given, reset=reset, ensure_all_finite=False, **options)
+        rows = X if stays else rows
         if rows.dtype.kind == "O":  # polars frames may be converted to objects
             rows = rows.astype(float)
     except (OverflowError, TypeError, ValueError) as error:
@@ -101,14 +110,19 @@ def _values_to_check(column):
 
 
 def _check_finite(rows, estimator):
-    values = rows.data if issparse(rows) else rows
-    wrong = ~np.isfinite(values)
-    if not wrong.any():
+    if rows.dtype.kind in "biu":
+        return
+    values = rows.data[:, None] if issparse(rows) else rows
+    for block in row_blocks(values):
+        wrong = ~namespace(values).isfinite(values[block])
+        if wrong.any():
+            break
+    else:
         return
     place = wrong.nonzero()
-    column = rows.indices[place[0]][0] if issparse(rows) else place[1][0]
+    column = rows.indices[block][place[0][0]] if issparse(rows) else place[1][0]
     name = vars(estimator).get("feature_names_in_", range(rows.shape[1]))[column]
-    if np.isnan(values[wrong][0]):
+    if np.isnan(values[block][wrong][0]):
         raise ValueError(
             f"Column {name!r} holds NaN, but {type(estimator).__name__} needs complete rows. "
             "Impute the missing entries (sklearn.impute.SimpleImputer), or drop these rows."

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array
 
 from .._utils.label_graphs import LabelGraphs
+from .._utils.namespaces import as_numpy, is_numpy
 from .categories import missing_mask
 from .frame_types import is_pandas, is_polars
 from .numeric import numeric_rows
@@ -84,7 +85,7 @@ def is_table(X):
 
 def _is_row(first):
     """Return whether the first element of a list is a row of numbers or strings."""
-    if isinstance(first, np.ndarray):
+    if isinstance(first, np.ndarray) or not is_numpy(first):
         return first.ndim < 2 and first.dtype != object
     if isinstance(first, list | tuple):
         return len(first) > 0 and all(np.ndim(v) == 0 and not isinstance(v, dict) for v in first)
@@ -145,6 +146,7 @@ def read_examples(estimator, X, sequence_ids=None, *, graph="chain", reset):
         If an example is empty, or has features of the wrong number, shape or type, or an edge
         without nodes. The message names the example.
     """
+    X = as_numpy(X)
     if isinstance(X, Iterator | Mapping | Set) and not sparse.issparse(X):
         raise TypeError(
             f"X must be a list with one element per example, or a table; got {type(X).__name__}."
@@ -460,7 +462,7 @@ def _flatten_parts(y, shapes, name):
             "example."
         )
     parts = []
-    for example, (labels, shape) in enumerate(zip(y, shapes, strict=True)):
+    for example, (labels, shape) in enumerate(zip(map(as_numpy, y), shapes, strict=True)):
         if isinstance(labels, str | Mapping | Set) or not hasattr(labels, "__len__"):
             raise ValueError(
                 f"Example {example} of {name} must be a list of labels; got {labels!r}."

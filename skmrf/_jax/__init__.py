@@ -9,17 +9,18 @@ DEVICES = ("cpu", "cuda", "gpu", "jax")
 
 
 def open_device(name):
-    """Return the JAX device of the given name, or None for "cpu" (functions compiled by numba).
+    """Return the JAX devices of the given name, or None for "cpu" (functions compiled by numba).
 
     Parameters
     ----------
     name : {"cpu", "gpu", "cuda", "jax"}
-        "gpu" and "cuda" are the first GPU. "jax" is the device that JAX uses by default.
+        "gpu" and "cuda" are all GPUs. "jax" are the devices that JAX uses by default. The chains of
+        some models are divided among them; everything else uses the first one.
 
     Returns
     -------
     Device or None
-        The device.
+        The devices.
 
     Raises
     ------

@@ -147,17 +147,20 @@ class DeviceChains:
             V, log_weights = path_function.scan(arrays, V, clamped, pairs, self.split())
             return V.astype(jnp.int16), log_weights
         pairs = np.stack([betas[:-1], betas[1:]], axis=1).astype(np.float32)
-        arrays = self.device.put(arrays)
-        V = self.device.put(np.asarray(X, dtype=np.float32))
+        # The kernel that draws variables in order runs on one device.
+        device = self.device.spread(len(X)) if path_function is LAYERS else self.device
+        arrays, V = device.put(arrays), device.put(np.asarray(X, dtype=np.float32), 0)
+        clamped = device.put(clamped, 0) if clamped.size else clamped
         log_weights = []
         for piece in np.split(pairs, range(PIECE, len(pairs), PIECE)):
-            given = arrays, V, clamped
+            given, key = (arrays, V, clamped), device.put(self.split())
             if len(piece) == PIECE:
-                V, increase = path_function.compiled_scan(*given, piece, self.split())
+                V, increase = path_function.compiled_scan(*given, piece, key)
             else:
                 padded = np.zeros((PIECE, *piece.shape[1:]), dtype=np.float32)
                 padded[: len(piece)] = piece
-                V, increase = path_function.compiled_loop(*given, padded, len(piece), self.split())
+                V, increase = path_function.compiled_loop(*given, padded, len(piece), key)
+            V = device.put(V, 0)  # where it was, so that the next piece compiles nothing
             log_weights.append(increase)
         totals = np.sum([np.asarray(w, dtype=float) for w in log_weights], axis=0)
         return np.asarray(V).astype(np.int16), totals

@@ -1,31 +1,45 @@
 """Devices of JAX: transfers of arrays, compiled updates of parameters, and errors of memory."""
 
 from contextlib import contextmanager
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from .._utils.namespaces import is_numpy
 from .._utils.results import LatestArray
 from .chains import DeviceChains
 
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
 EXHAUSTED = "RESOURCE_EXHAUSTED"  # is in the message of an error of JAX
+CHAINS = "chains"  # name of the axis of arrays that is divided among devices
 MAX_COMPILED = 64
 _COMPILED = {}  # functions by their identity, so that a repeated fit does not compile
 
 
 class Device:
-    """Device on which JAX computes.
+    """Device on which JAX computes, or several devices among which Markov chains are divided.
 
     Parameters
     ----------
+    devices : list of jax.Device
+        All devices that can be used.
+    n_used : int, default=1
+        Number of devices that are used.
+
+    Attributes
+    ----------
     device : jax.Device
-        The device.
+        The first device.
+    n_used : int
+        Number of devices that are used.
     """
 
-    def __init__(self, device):
-        self.device = device
+    def __init__(self, devices, n_used=1):
+        self.devices, self.device, self.n_used = devices, devices[0], n_used
+        self._mesh = Mesh(np.array(devices[:n_used]), (CHAINS,)) if n_used > 1 else None
 
     def __repr__(self):
         """Return the name of the device."""
@@ -43,12 +57,54 @@ class Device:
         """Return whether training rows of this size stay on the device during the whole fit."""
         return n_bytes <= RESIDENT_SHARE * self.free_bytes
 
-    def put(self, arrays):
-        """Copy the arrays in nested dicts to the device.
+    def spread(self, n_chains):
+        """Return as many devices as possible among which chains can be divided equally."""
+        counts = range(1, len(self.devices) + 1)
+        return Device(self.devices, max(k for k in counts if n_chains % k == 0))
+
+    def holds(self, array):
+        """Return whether an array of JAX is on all devices that are used, and only there."""
+        if is_numpy(array):
+            return False
+        used = set(self.devices[: self.n_used])
+        return array.sharding.is_fully_replicated and array.devices() == used
+
+    def put(self, arrays, axes=None):
+        """Copy the arrays in nested dicts to the device, unless they are there.
 
         Numbers become arrays, and floating-point arrays have the dtype float32.
+
+        Parameters
+        ----------
+        arrays : nested dict of arrays
+            Arrays of numpy or JAX.
+        axes : nested dict of int, optional
+            Axis of the chains for those arrays that are divided among several devices. The other
+            arrays are copied to each device.
+
+        Returns
+        -------
+        nested dict of jax.Array
+            Arrays on the device.
         """
-        return jax.device_put(jax.tree.map(_small_type, arrays), self.device)
+        arrays = jax.tree.map(_small_type, arrays)
+        return jax.device_put(arrays, self._shardings(arrays, axes))
+
+    def constrain(self, arrays, axes=None):
+        """Return arrays of a compiled function, divided among the devices as by :meth:`put`."""
+        if self._mesh is None:
+            return arrays
+        return jax.lax.with_sharding_constraint(arrays, self._shardings(arrays, axes))
+
+    def _shardings(self, arrays, axes):
+        if self._mesh is None:
+            return self.device
+        if isinstance(arrays, dict):
+            axes = axes or {}
+            return {k: self._shardings(v, axes.get(k)) for k, v in arrays.items()}
+        names = () if axes is None else (*[None] * axes, CHAINS)
+        sharding = NamedSharding(self._mesh, PartitionSpec(*names))
+        return jax.tree.map(lambda _: sharding, arrays)
 
     def get(self, arrays, like):
         """Copy the arrays in nested dicts to numpy arrays, with the order and types of ``like``."""
@@ -84,7 +140,7 @@ class Device:
             'free. Use fewer components, chains or rows in a batch, or device="cpu".'
         )
 
-    def compile_updates(self, update, identity):
+    def compile_updates(self, update, identity, axes=None):
         """Compile many updates of parameters into one function.
 
         Parameters
@@ -95,6 +151,8 @@ class Device:
             ``diagnostics`` a dict of numbers.
         identity : tuple
             All on which the function depends. It is compiled only once for an identity.
+        axes : nested dict of int, optional
+            Axes of the chains in the carry, as in :meth:`put`.
 
         Returns
         -------
@@ -105,12 +163,16 @@ class Device:
             and ``latest`` the last value of those that are :class:`LatestArray`. The arrays of the
             given carry must not be used again.
         """
-        return _keep(identity, CompiledUpdates, update)
+        identity = (*identity, self.n_used, repr(axes))
+        return _keep(identity, partial(CompiledUpdates, device=self, axes=axes), update)
 
     @staticmethod
-    def compile(function, identity):
-        """Compile a function of arrays with JAX, once for each identity."""
-        return _keep(identity, jax.jit, function)
+    def compile(function, identity, *, exact=False):
+        """Compile a function of arrays with JAX, once for each identity.
+
+        With ``exact``, matrix products have the full precision of float32.
+        """
+        return _keep(identity, _compile_exact if exact else jax.jit, function)
 
 
 def _keep(identity, make, function):
@@ -129,10 +191,15 @@ class CompiledUpdates:
     ----------
     update : callable
         Function of :meth:`Device.compile_updates`.
+    device : Device
+        Device that computes.
+    axes : nested dict of int, optional
+        Axes of the chains in the carry.
     """
 
-    def __init__(self, update):
+    def __init__(self, update, device, axes=None):
         self.update, self.names, self.latest = update, None, None
+        self.device, self.axes = device, axes
         self.compiled = jax.jit(self._run, donate_argnums=0)
 
     def __call__(self, carry, constants, words, data, batches):
@@ -147,15 +214,20 @@ class CompiledUpdates:
         )
 
     def _run(self, carry, constants, words, data, batches):
+        is_divided = batches.shape[1] % self.device.n_used == 0
+        row_axes = dict.fromkeys(data, 0) if is_divided else None
+
         def step(carry, inputs):
             rows, key = inputs
             batch = jax.tree.map(lambda a: a[rows], data)
+            batch = self.device.constrain(batch, row_axes)
             after, diagnostics = self.update(carry, constants, batch, DeviceChains(key))
             self.names = sorted(diagnostics)
             self.latest = {k for k, v in diagnostics.items() if isinstance(v, LatestArray)}
             numbers = [_number(diagnostics[k]) for k in self.names]
             values = jnp.stack([jnp.asarray(v, jnp.float32) for v in numbers])
-            return jax.tree.map(lambda new, old: new.astype(old.dtype), after, carry), values
+            after = jax.tree.map(lambda new, old: new.astype(old.dtype), after, carry)
+            return self.device.constrain(after, self.axes), values
 
         keys = jax.random.split(jax.random.wrap_key_data(words), len(batches))
         carry, values = jax.lax.scan(step, carry, (batches, keys))
@@ -164,11 +236,11 @@ class CompiledUpdates:
 
 
 def find_device(name):
-    """Return the device of a name: the first GPU, or for "jax" the default device of JAX."""
+    """Return the devices of a name: all GPUs, or for "jax" the default devices of JAX."""
     if name == "jax":
-        return Device(jax.devices()[0])
+        return Device(jax.devices())
     try:
-        return Device(jax.devices("gpu")[0])
+        return Device(jax.devices("gpu"))
     except RuntimeError as error:
         raise ValueError(
             f'device="{name}" needs a GPU, but JAX finds only {jax.devices()}. Install the drivers '
@@ -176,11 +248,21 @@ def find_device(name):
         ) from error
 
 
+def _compile_exact(function):
+    def with_precision(*args):
+        with jax.default_matmul_precision("highest"):
+            return function(*args)
+
+    return jax.jit(with_precision)
+
+
 def _number(diagnostic):
     return diagnostic.value if isinstance(diagnostic, LatestArray) else diagnostic
 
 
 def _small_type(value):
+    if isinstance(value, jax.Array):
+        return value.astype(np.float32) if value.dtype == np.float64 else value
     value = np.asarray(value)
     return value.astype(np.float32) if value.dtype.kind == "f" else value
 

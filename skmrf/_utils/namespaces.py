@@ -20,6 +20,11 @@ def is_numpy(array):
     return namespace(array) is np
 
 
+def as_numpy(array):
+    """Return an array of JAX as a numpy array, and other things unchanged."""
+    return array if is_numpy(array) else np.asarray(array)
+
+
 def sigmoid(x):
     """Return ``1 / (1 + exp(-x))``."""
     return expit(x) if is_numpy(x) else 1.0 / (1.0 + namespace(x).exp(-x))

@@ -1,13 +1,16 @@
-"""Rows of the data: batches, conversion to dense rows, unique rows, floating-point type."""
+"""Rows of data: batches, memory maps, conversion to dense rows, unique rows, float type."""
 
+from mmap import mmap
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
 from .log_weights import check_sample_weight
-from .namespaces import is_numpy, namespace
+from .namespaces import as_numpy, is_numpy, namespace
 
+BLOCK_ENTRIES = 2**20  # of rows that are checked or summed together
+LARGE_ENTRIES = 2**26  # the same of rows on a device, and of products of rows in memory
 MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16
 
 
@@ -45,7 +48,7 @@ class Batch(NamedTuple):
         return self.X if self.Y is None else self.Y
 
     def take(self, which):
-        """Return a batch with the given rows of this batch.
+        """Return a batch with the given rows of this batch, as arrays of numpy.
 
         Parameters
         ----------
@@ -58,7 +61,95 @@ class Batch(NamedTuple):
             Batch with these rows and the same epoch and step.
         """
         parts = (self.X, self.Y, self.log_weights, self.rows)
-        return Batch(*(None if p is None else p[which] for p in parts), self.epoch, self.step)
+        parts = (None if p is None else as_numpy(p[which]) for p in parts)
+        return Batch(*parts, self.epoch, self.step)
+
+    def select(self, which):
+        """Return the same batch as :meth:`take`, with the rows where they are.
+
+        The rows of a memory map are not copied, and those on a device stay there.
+
+        Parameters
+        ----------
+        which : ndarray of int
+            Rows to keep.
+
+        Returns
+        -------
+        Batch
+            Batch with these rows. ``X`` is a :class:`MappedRows` or an array of JAX if the rows
+            are those of a memory map or on a device, and not of a conditional model.
+        """
+        stays = is_mapped(self.X) or not is_numpy(self.X)
+        if self.Y is not None or not stays:
+            return self.take(which)
+        others = self._replace(X=np.empty((self.X.shape[0], 0)))
+        X = MappedRows(self.X, which) if is_mapped(self.X) else self.X[which]
+        return others.take(which)._replace(X=X)
+
+
+class MappedRows:
+    """Some rows of a memory map, which are read when they are indexed.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_all_rows, n_columns)
+        Array in a memory map.
+    rows : ndarray of int of shape (n_rows,)
+        Indices of the rows.
+    """
+
+    def __init__(self, X, rows):
+        self.X, self.rows = X, rows
+        self.shape, self.dtype, self.ndim = (len(rows), X.shape[1]), X.dtype, X.ndim
+
+    def __len__(self):
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def __getitem__(self, which):
+        """Return an array of the rows with the given indices."""
+        return self.X[self.rows[which]]
+
+    def __array__(self, dtype=None, copy=None):
+        """Return an array of all rows."""
+        return np.asarray(self.X[self.rows], dtype=dtype)
+
+
+def is_mapped(X):
+    """Return whether rows are in a file that is mapped to memory, such as a ``numpy.memmap``."""
+    if isinstance(X, MappedRows):
+        return True
+    while isinstance(X, np.ndarray):
+        X = X.base
+    return isinstance(X, mmap)
+
+
+def row_blocks(X, n_entries=None):
+    """Return slices of consecutive rows with about ``n_entries`` entries each; at least one slice.
+
+    Temporary arrays of a block need little memory, also if those of all rows would not fit. The
+    default of ``n_entries`` depends on where the rows are.
+    """
+    n_rows, n_columns = X.shape
+    if n_entries is None:
+        n_entries = BLOCK_ENTRIES if is_numpy(X) else LARGE_ENTRIES
+    size = max(1, n_entries // max(n_columns, 1))
+    return [slice(s, s + size) for s in range(0, max(n_rows, 1), size)]
+
+
+def all_entries(X, test):
+    """Return whether a function of an array is True for all entries of all rows."""
+    return all(test(X[rows]).all() for rows in row_blocks(X))
+
+
+def weighted_sums(weights, X):
+    """Return the weighted sums of the columns, ``weights @ X``, shape (n_columns,)."""
+    if issparse(X):
+        return np.asarray(weights @ X).ravel()
+    # numpy converts all rows of a product to floats.
+    blocks = row_blocks(X, BLOCK_ENTRIES if is_mapped(X) else LARGE_ENTRIES)
+    return sum(weights[rows] @ as_numpy(X[rows]) for rows in blocks)
 
 
 def weighted_rows(data, sample_weight):
@@ -80,6 +171,8 @@ def weighted_rows(data, sample_weight):
     if weights is None:
         return data
     counted = weights > 0
+    if counted.all():
+        return data._replace(log_weights=np.log(weights))
     return data.take(counted)._replace(log_weights=np.log(weights[counted]))
 
 

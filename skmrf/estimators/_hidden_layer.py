@@ -3,8 +3,9 @@
 import numpy as np
 from scipy.special import expit
 
+from .._jax import open_device
 from .._utils.log_weights import normalized_weights
-from .._utils.rows import dense_rows, sample_weights
+from .._utils.rows import dense_rows, sample_weights, weighted_sums
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
 from ..structure.chow_liu import fit_tree, pair_couplings
 from ..training import AdaptiveRate, initial_values
@@ -20,6 +21,7 @@ MAX_UPDATES = 10_000  # if max_iter is None
 MIN_PATIENCE = 500  # updates; hidden units need time to become different
 WEIGHT_SCALE = 0.01  # standard deviation of the initial weights
 ACTIVATION_SCALE = 1.5  # initial standard deviation of a hidden unit's log odds, beside couplings
+DEVICE_ROWS = 2**14  # rows whose hidden means a device computes together
 N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
 
 
@@ -176,7 +178,7 @@ def _column_log_odds(X, log_weights):
     if X.dtype.kind != "f":
         return initial_values.log_odds(X, log_weights)
     n_rows = X.shape[0] if log_weights is None else float(np.exp(log_weights).sum())
-    n_ones = n_rows * (normalized_weights(log_weights, X.shape[0]) @ X)
+    n_ones = n_rows * weighted_sums(normalized_weights(log_weights, X.shape[0]), X)
     return np.log((n_ones + 0.5) / (np.maximum(n_rows - n_ones, 0.0) + 0.5))
 
 
@@ -187,11 +189,46 @@ def adaptive_rate(optimizer):
     return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
 
 
+def infer_hidden(energy, X, dtype, device):
+    """Return the probability that each hidden unit is 1, given each row.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy
+        Fitted model.
+    X : ndarray, sparse matrix or array of JAX of shape (n_rows, n_visible)
+        State codes, or probabilities as floating-point numbers.
+    dtype : dtype
+        Data type of the result.
+    device : str
+        Name of the device. All except "cpu" compute in float32.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_hidden)
+        Probabilities.
+    """
+    device = open_device(device)
+    if device is None:
+        return energy.astype(dtype).hidden_means(X)
+    infer = device.compile(
+        lambda theta, V: energy.with_theta(theta).hidden_means(V),
+        ("hidden means", type(energy)),
+        exact=True,
+    )
+    n_rows, theta = X.shape[0], device.put(energy.theta)
+    size = min(DEVICE_ROWS, 1 << (n_rows - 1).bit_length())  # of few sizes, which are compiled
+    out = np.empty((n_rows, energy.weights.shape[1]), dtype)
+    for rows in np.resize(np.arange(n_rows), (-(-n_rows // size), size)):
+        out[rows] = infer(theta, device.put(dense_rows(X[rows])))
+    return out
+
+
 def describe_hidden_units(energy, data, seed):
     """Return fitted attributes of the hidden units, computed from a random subset of the rows."""
     rng = np.random.default_rng(seed)
     few = rng.permutation(data.X.shape[0])[:N_DESCRIBED_ROWS]
-    rows = dense_rows(data.X[few])
+    rows = dense_rows(data.take(few).X)
     H = energy.hidden_means(rows).astype(float)
     return {
         "hidden_means_": H.mean(axis=0),

@@ -7,6 +7,7 @@ import numpy as np
 
 from .._jax import open_device
 from .._utils.codes import MISSING
+from .._utils.namespaces import as_numpy
 from .._utils.parameters import check_auto, check_flag, check_number
 from ..learners.base import draw_states, is_solvable
 from ..training import optimizers, penalties, schedules
@@ -239,7 +240,7 @@ def hold_out(data, parameters, rng, *, min_rows=1):
             f"early_stopping holds out rows, so X must have at least 2 rows; got n_samples = {n}."
         )
     order = rng.permutation(n)
-    return data.take(order[n_held_out:]), data.take(order[:n_held_out])
+    return data.select(order[n_held_out:]), data.take(order[:n_held_out])
 
 
 def complete_states(rows, rng):
@@ -257,7 +258,7 @@ def complete_states(rows, rng):
     Batch
         Complete rows of state codes.
     """
-    rows = rows._replace(X=draw_states(rows.X, rng))
+    rows = rows._replace(X=draw_states(as_numpy(rows.X), rng))
     return rows.take((rows.X != MISSING).all(axis=1))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
+from .._utils.rows import is_mapped, weighted_sums
 from ..energies import LayeredEnergy, PairwiseEnergy, SemiRestrictedEnergy
 from ..exact.expectations import quick_exact_model
 from ..learners import PCD, PTT
@@ -158,7 +159,7 @@ def _preconditioner(energy, data, penalty):
     if isinstance(energy, SemiRestrictedEnergy):
         curvatures = curvature["coupling"], curvature["weights"]
         return CoupledLayerPreconditioner(_means(data.X, weights), energy.states, curvatures)
-    return LayerPreconditioner(np.asarray(weights @ data.X).ravel(), curvature["weights"])
+    return LayerPreconditioner(weighted_sums(weights, data.X), curvature["weights"])
 
 
 def _means(X, weights):
@@ -267,7 +268,8 @@ def split_rows(data, rng):
     n_rows = data.X.shape[0]
     order = rng.permutation(n_rows)
     n_test = min(n_rows // 5, MAX_HELD_OUT)
-    return data.take(order[n_test : n_test + MAX_TRAIN]), data.take(order[:n_test])
+    pick = data.take if is_mapped(data.X) else data.select  # few rows are faster in memory
+    return pick(order[n_test : n_test + MAX_TRAIN]), data.take(order[:n_test])
 
 
 def _has_couplings(energy):

@@ -3,24 +3,22 @@
 from dataclasses import replace
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from .. import samplers
 from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold
 from .._data.numeric import numeric_rows
 from .._utils.parameters import check_choice, check_generator, check_number
-from .._utils.rows import Batch, weighted_rows
+from .._utils.rows import Batch, dense_rows, weighted_rows
 from ..energies import BipartiteEnergy
 from ..learners.base import draw_states
-from ..samplers import gibbs_queries
+from ..samplers import gibbs_queries, spawn_generators, sweep
 from ..training import loop
+from . import _hidden_layer as hidden_layer
 from ._base import unchanged_on_error
 from ._density import EnergyEstimator
-from ._hidden_layer import describe_hidden_units, initial_layers, training_settings, tree_layers
 from ._session import FitSession
 from ._training import TrainingParameters, hold_out
 from ._weight_decay import choose, split_rows
@@ -110,9 +108,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     n_jobs : int, optional
         Number of threads over blocks of Markov chains and of rows. Results do not depend on it.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
-        Device of training, of sampling and of the estimate of log Z: the compiled functions of
-        numba, a GPU, or the default device of JAX. All learners by sampling except "ptt" run on it.
-        See the page "Training on a GPU" of the user guide.
+        Device of training, :meth:`transform`, sampling and the estimate of log Z: the compiled
+        functions of numba, a GPU, or the default device of JAX. All learners by sampling except
+        "ptt" run on it. See the page "Training on a GPU" of the user guide.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training (initial weights, Markov chains and held-out rows) and of the
         estimate of log Z. An int makes fits reproducible.
@@ -304,12 +302,16 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             data, held_out = hold_out(data, parameters, fit.rng)
             if held_out is not None:  # a score needs states
                 held_out = held_out._replace(X=draw_states(held_out.X, fit.rng))
-            settings = training_settings(parameters, learner, fit.energy, data, held_out, choice)
+            settings = hidden_layer.training_settings(
+                parameters, learner, fit.energy, data, held_out, choice
+            )
 
             def attributes(state):
                 chosen = {"alpha_": choice.alpha, "learning_rate_": choice.rate}
                 fitted = fit.attributes(state) | chosen
-                return fitted | describe_hidden_units(fitted["energy_"], data, fit.seed)
+                return fitted | hidden_layer.describe_hidden_units(
+                    fitted["energy_"], data, fit.seed
+                )
 
             if choice.is_interrupted:
                 state = fit.keep(settings, attributes, interrupted=True)
@@ -331,7 +333,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         n_weights = data.X.shape[1] * self.n_components
         parameters.check_memory(n_weights, "weights", "Use fewer n_components, or raise max_bytes.")
         rng = check_generator(self.random_state)
-        return initial_layers(data, self.n_components, self.init_visible_bias, rng)
+        return hidden_layer.initial_layers(data, self.n_components, self.init_visible_bias, rng)
 
     def _choose(self, data, parameters):
         """Return the initial model, and the strength of its weight decay and its learning rate.
@@ -343,7 +345,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         choice = choose(energy, data, parameters)
         if choice.score == -np.inf or choice.is_interrupted or self.init_visible_bias == "zeros":
             return energy, choice
-        tree = tree_layers(energy, split_rows(data, np.random.default_rng(0))[0])
+        tree = hidden_layer.tree_layers(energy, split_rows(data, np.random.default_rng(0))[0])
         given = replace(parameters, alpha=choice.alpha)
         other = choose(tree, data, given, compare_given=True)
         if other.score > choice.score:
@@ -381,7 +383,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
 
         With ``probabilities``, numbers from 0 to 1 are valid and are returned as floats.
         """
-        X = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, accept_sparse="csr")
+        options = {"accept_sparse": "csr", "on_device": probabilities and self.device != "cpu"}
+        X = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, **options)
         encoder = self._encoder
         return encoder.encode_probabilities(X) if probabilities else encoder.encode_complete(X)
 
@@ -408,9 +411,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         """
         check_is_fitted(self)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-        return self.energy_.astype(dtype).hidden_means(
-            self._codes(X, reset=False, probabilities=True)
-        )
+        codes = self._codes(X, reset=False, probabilities=True)
+        return hidden_layer.infer_hidden(self.energy_, codes, dtype, self.device)
 
     def inverse_transform(self, X):
         """Return the probability that each visible unit is 1, given the hidden units.
@@ -486,10 +488,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             States of the visible units after the step, zeros and ones.
         """
         check_is_fitted(self)
-        codes = self._codes(X, reset=False)
-        codes = codes.toarray() if issparse(codes) else codes
-        generators = samplers.spawn_generators(check_generator(random_state), len(codes))
-        return samplers.sweep(self.energy_, codes, generators)[0].astype(int)
+        codes = dense_rows(self._codes(X, reset=False))
+        generators = spawn_generators(check_generator(random_state), len(codes))
+        return sweep(self.energy_, codes, generators)[0].astype(int)
 
     def __sklearn_tags__(self):
         """Return the scikit-learn tags of the estimator."""

@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator
 from .._utils.codes import MISSING, STATE
 from .._utils.label_graphs import LabelGraphs
 from .._utils.log_weights import normalized_weights
+from .._utils.namespaces import as_numpy, namespace
 from .._utils.phases import CliqueMoments, States
-from .._utils.rows import dense_rows
+from .._utils.rows import dense_rows, row_blocks
 from ..energies import DiscreteEnergy
 from ..samplers import Product, spawn_generators, sweep
 
@@ -322,7 +323,8 @@ class DataPhase:
         """
         X = self._impute(batch)
         weights = normalized_weights(batch.log_weights, X.shape[0])
-        return draw_states(X[rng.choice(X.shape[0], size=n_rows, p=weights)], rng)
+        rows = X[rng.choice(X.shape[0], size=n_rows, p=weights)]
+        return draw_states(as_numpy(rows), rng)
 
     def reference(self, name, energy, batch):
         """Return the reference distribution, from which tempered paths start.
@@ -364,7 +366,7 @@ class DataPhase:
         Product
             Distribution of independent visible variables.
         """
-        X = self._impute(batch)
+        X = as_numpy(self._impute(batch))
         if X.dtype.kind == "f":
             X = draw_states(X, np.random.default_rng(0))  # only its column means are used
         n = X.shape[0]
@@ -397,7 +399,9 @@ def has_missing(X):
         return False
     if isinstance(X, LabelGraphs):
         return not X.is_labelled
-    return bool((np.isnan(X) if X.dtype.kind == "f" else X == MISSING).any())
+    is_float, isnan = X.dtype.kind == "f", namespace(X).isnan
+    blocks = (X[rows] for rows in row_blocks(X))
+    return any(bool((isnan(part) if is_float else part == MISSING).any()) for part in blocks)
 
 
 class GibbsImputer:

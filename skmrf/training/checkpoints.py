@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 from scipy.sparse import issparse
 
+from .._utils.namespaces import as_numpy
 from .._utils.parameters import check_number
 from .._utils.warn import warn_caller
 from .._version import __version__
@@ -284,6 +285,7 @@ def _hash_fit(estimator, inputs):
 
 def _canonical_text(value):
     """Return a text that is equal for equal values, even if their types differ."""
+    value = as_numpy(value)
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):

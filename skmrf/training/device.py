@@ -5,9 +5,10 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 
 from .._utils.interrupts import InterruptLater
-from .._utils.namespaces import describe, extract, insert, restrict, total_size
+from .._utils.namespaces import describe, extract, insert, is_numpy, restrict, total_size
 from .._utils.parameters import identity_of
-from .._utils.rows import Batch, dense_rows
+from .._utils.rows import Batch, dense_rows, is_mapped
+from ..energies import LayeredEnergy
 from ..learners.base import has_missing
 from ..learners.registry import accepted
 from .arithmetic import Pure
@@ -15,8 +16,18 @@ from .settings import NoRestriction
 
 MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
+MAPPED_BYTES = 2**25  # the same of rows of a memory map
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
 SHARED_FIELDS = "optimizer", "rate", "averaged", "n_averaged"  # of the training state
+CHAIN_AXES = {  # of arrays in a learner's state, from the end
+    "X": 2,
+    "hidden": 2,
+    "hidden_states": 2,
+    "log_weights": 1,
+    "last_end": 1,
+    "log_ratios": 1,
+}
+OTHER_PARTS = "data", "reference", "energy"  # of a learner's state, without chains
 N_MESSAGES = 3  # arrays of the messages of belief propagation
 
 
@@ -49,21 +60,29 @@ class DeviceUpdates:
         self.settings, self.device, self.state = settings, settings.device, state
         self.form = LearnerArrays(learner, state.learner)
         self.arrays = _arrays_of(state, settings.rate, self.form)
+        n_chains = len(getattr(state.learner, "X", range(settings.batch_size)))
+        if isinstance(state.energy, LayeredEnergy):
+            self.device = self.device.spread(n_chains)
+        axes = {"learner": _chain_axes(self.arrays["learner"], n_chains)}
         self.data = {k: v for k, v in (("X", data.X), ("Y", data.Y)) if v is not None}
         self.epoch_number, self.step, self.is_done = state.epoch, state.step, False
         n_rows = data.X.shape[0]
         n_numbers = sum(v.shape[1] for v in self.data.values())
         row_bytes = sum(v.shape[1] * _entry_bytes(v) for v in self.data.values())
-        self.block_size = max(1, BLOCK_BYTES // (settings.batch_size * row_bytes))
-        is_resident = self.device.keeps(n_rows * row_bytes)
-        self.n_bytes = self._needed_bytes(learner, n_numbers) + n_rows * row_bytes * is_resident
+        has_map = any(map(is_mapped, self.data.values()))
+        block_bytes = MAPPED_BYTES if has_map else BLOCK_BYTES
+        self.block_size = max(1, block_bytes // (settings.batch_size * row_bytes))
+        is_there = all(map(self.device.holds, self.data.values()))
+        is_resident = is_there or (not has_map and self.device.keeps(n_rows * row_bytes))
+        n_sent = n_rows * row_bytes if is_resident and not is_there else 0
+        self.n_bytes = self._needed_bytes(learner, n_numbers) + n_sent
         self.device.check_memory("Training", self.n_bytes)
         with self.device.memory_errors("Training", self.n_bytes):
-            self.carry = self.device.put(self.arrays)
+            self.carry = self.device.put(self.arrays, axes)
             self.rows = self._put_rows() if is_resident else None
         self.constants = self.device.put(extract(_parts_of(settings)))
         self.run = self.device.compile_updates(
-            *pure_update(update, learner, settings, state, self.form)
+            *pure_update(update, learner, settings, state, self.form), axes
         )
 
     def _needed_bytes(self, learner, n_numbers):
@@ -73,12 +92,9 @@ class DeviceUpdates:
         n_messages = learner.n_messages(energy, batch_size)
         return 4.0 * (N_ARRAYS * n_parameters + 4 * n_states + N_MESSAGES * n_messages)
 
-    def _put_rows(self, rows=slice(None)):
-        parts = {k: dense_rows(v[rows]) for k, v in self.data.items()}
-        is_float = {k: v.dtype.kind == "f" for k, v in parts.items()}
-        return self.device.put(
-            {k: v if is_float[k] else v.astype(np.uint8) for k, v in parts.items()}
-        )
+    def _put_rows(self, rows=None):
+        parts = {k: dense_rows(v if rows is None else v[rows]) for k, v in self.data.items()}
+        return self.device.put({k: _small_entries(v) for k, v in parts.items()})
 
     def epoch(self, order, rng):
         """Update the parameters once per minibatch.
@@ -111,8 +127,9 @@ class DeviceUpdates:
     def _call(self, batches, rng):
         data = self.rows
         if data is None:
-            data = self._put_rows(batches.ravel())
-            batches = np.arange(batches.size, dtype=np.int32).reshape(batches.shape)
+            order = np.argsort(batches, axis=None)  # files are read faster in their order
+            data = self._put_rows(batches.ravel()[order])
+            batches = np.argsort(order).astype(np.int32).reshape(batches.shape)
         words = self.device.words(rng)
         constants = self.constants | {"epoch": np.int32(self.epoch_number)}
         self.carry, *diagnostics = self.run(self.carry, constants, words, data, batches)
@@ -250,6 +267,13 @@ def _entry_bytes(X):
     return 4 if X.dtype.kind == "f" else 1
 
 
+def _small_entries(X):
+    """Return rows of integers with one byte per entry, and rows of floats unchanged."""
+    if X.dtype.kind == "f" or not is_numpy(X):
+        return X
+    return X.view(np.uint8) if X.dtype.itemsize == 1 else X.astype(np.uint8)
+
+
 def _arrays_of(state, rate, form):
     """Return the arrays and numbers of a training state that an update changes."""
     return {
@@ -260,6 +284,19 @@ def _arrays_of(state, rate, form):
         "averaged": state.averaged,
         "n_averaged": state.n_averaged,
     }
+
+
+def _chain_axes(arrays, n_chains):
+    """Return the axes of the chains of those arrays of a learner's state that have chains."""
+    axes = {}
+    for name, value in arrays.items():
+        if isinstance(value, dict):
+            axes[name] = {} if name in OTHER_PARTS else _chain_axes(value, n_chains)
+        elif name in CHAIN_AXES:
+            axis = np.ndim(value) - CHAIN_AXES[name]
+            if axis >= 0 and np.shape(value)[axis] == n_chains:
+                axes[name] = axis
+    return axes
 
 
 def _check_pure(learner, data, settings, energy_type):

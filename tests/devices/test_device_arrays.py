@@ -1,0 +1,302 @@
+"""Tests of arrays on devices of JAX: memory maps, rows of JAX, hidden units, several devices."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor
+from skmrf.learners import PCD
+from skmrf.training.device import DeviceUpdates
+
+jax = pytest.importorskip("jax")
+from skmrf._jax import devices
+
+ROWS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ (
+    np.random.default_rng(1).random((300, 6)) < 0.15
+)
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def small_fit(**options):
+    """Return an RBM that is fitted quickly on the default device of JAX."""
+    given = {"device": "jax", "alpha": 0.01, "batch_size": 100, "max_iter": 3, "random_state": 0}
+    return RBM(3, **given | options)
+
+
+def check_same_models(found, expected, rtol=1e-6):
+    """Check that the parameters of two fitted estimators are equal, and not only zeros."""
+    for k, v in expected.energy_.theta.items():
+        assert type(found.energy_.theta[k]) is np.ndarray
+        assert_allclose(found.energy_.theta[k], v, rtol=rtol, atol=rtol)
+    assert np.abs(expected.components_).max() > 0.01
+
+
+# Memory maps -------------------------------------------------------------------------------
+
+
+def write_rows(path, X):
+    """Write rows to a file, and return a memory map of it."""
+    np.save(path, X)
+    return np.load(path, mmap_mode="r")
+
+
+@pytest.mark.parametrize("device", ["jax", "cpu"])
+@pytest.mark.parametrize("dtype", [np.uint8, bool, np.int64, np.float32])
+def test_rows_of_a_memory_map(tmp_path, device, dtype):
+    """A memory map gives the model of an array, with held-out rows and with weights."""
+    X = (np.clip(ROWS, 0.1, 0.9) if dtype is np.float32 else ROWS).astype(dtype)
+    rows, weights = write_rows(tmp_path / "X.npy", X), np.linspace(0.5, 1.5, len(X))
+    for options in ({}, {"early_stopping": True}):
+        model = small_fit(device=device, **options)
+        for w in (None, weights):
+            expected = clone(model).fit(X, sample_weight=w)
+            check_same_models(clone(model).fit(rows, sample_weight=w), expected)
+
+
+def record_sizes(monkeypatch):
+    """Return a list to which each transfer to a device appends its number of bytes."""
+    put, sizes = devices.Device.put, []
+
+    def record(self, arrays, axes=None):
+        sizes.append(sum(getattr(a, "nbytes", 0) for a in jax.tree.leaves(arrays)))
+        return put(self, arrays, axes)
+
+    monkeypatch.setattr(devices.Device, "put", record)
+    return sizes
+
+
+@pytest.mark.parametrize("options", [{}, {"early_stopping": True}], ids=str)
+@pytest.mark.parametrize("device", ["jax", "cpu"])
+def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
+    """A fit copies only small parts of the rows of a memory map, on the host and on the device."""
+    monkeypatch.setattr("skmrf.training.device.MAPPED_BYTES", 2**20)
+    X = np.zeros((80_000, 500), dtype=np.uint8)
+    X[:, :6] = np.tile(ROWS, (267, 1))[:80_000]
+    n_bytes, rows = X.nbytes, write_rows(tmp_path / "X.npy", X)
+    del X
+    model = small_fit(device=device, batch_size=2000, max_iter=1, validation_fraction=0.01)
+    model.set_params(**options).fit(rows[:4000])  # compiles
+    sizes = record_sizes(monkeypatch)
+    tracemalloc.start()
+    model.fit(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * n_bytes
+    assert np.abs(model.components_).max() > 0.01
+    if device == "jax":
+        assert max(sizes) < 0.1 * n_bytes
+        assert sum(sizes) > 0.9 * n_bytes  # all rows were read
+
+
+# Arrays of JAX as rows -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["codes", "floats", "probabilities", "threshold"])
+@pytest.mark.parametrize("options", [{}, {"early_stopping": True}], ids=str)
+def test_rows_of_jax(kind, options):
+    """An array of JAX gives the model of an array of numpy, with held-out rows and weights."""
+    rows = {"codes": ROWS, "floats": ROWS.astype(float), "threshold": 2.0 * ROWS - 0.3}
+    X = rows.get(kind, np.clip(ROWS, 0.1, 0.9)).astype(np.int8 if kind == "codes" else np.float32)
+    model = small_fit(binarize=0.5 if kind == "threshold" else None, **options)
+    weights = np.linspace(0.5, 1.5, len(X))
+    weights[:5] = 0.0
+    for w in (None, weights):
+        expected = clone(model).fit(X, sample_weight=w)
+        found = clone(model).fit(jax.numpy.asarray(X), sample_weight=w)
+        check_same_models(found, expected)
+    found.partial_fit(jax.numpy.asarray(X))
+    expected.partial_fit(X)
+    check_same_models(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float32])
+def test_rows_of_jax_stay_where_they_are(monkeypatch, dtype):
+    """Training reads the memory of the given array; no copy of all rows is sent or fetched."""
+    X = np.tile(ROWS, (50, 1)).astype(dtype)
+    X = jax.numpy.asarray(np.clip(X, 0.1, 0.9) if dtype is np.float32 else X)
+    sizes, used, call = record_sizes(monkeypatch), [], DeviceUpdates._call
+
+    def record(self, *args):
+        used.append(self.rows["X"].unsafe_buffer_pointer())
+        return call(self, *args)
+
+    monkeypatch.setattr(DeviceUpdates, "_call", record)
+    monkeypatch.setattr(devices.Device, "free_bytes", 40_000.0)  # too little for a copy
+    small_fit(learner=PCD(n_chains=100), max_iter=1).fit(X)
+    assert set(used) == {X.unsafe_buffer_pointer()}
+    assert len(sizes) > 1
+    assert max(size for size in sizes if size != X.nbytes) < 0.1 * X.nbytes
+
+
+def test_choice_of_alpha_for_rows_of_jax():
+    models = [RBM(2, device="jax", max_iter=5, random_state=0).fit(X) for X in (ROWS, jnp_rows())]
+    check_same_models(*models)
+    assert models[0].alpha_ == models[1].alpha_
+
+
+def jnp_rows():
+    return jax.numpy.asarray(ROWS)
+
+
+def test_wrong_rows_of_jax():
+    """The errors are those of arrays of numpy."""
+    for wrong, message in (
+        (np.full((60, 3), 2.0), "Column 0 holds 2.0, but the states are 0 and 1"),
+        (np.where(ROWS, np.nan, 0.0), "holds NaN, but RBM needs complete rows"),
+        (np.where(ROWS, np.inf, 0.0), "holds infinity"),
+        (np.zeros(3), "Expected 2D array, got 1D array"),
+        (np.zeros((0, 3)), "0 sample"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            small_fit().fit(jax.numpy.asarray(wrong))
+    model = small_fit().fit(jnp_rows())
+    with pytest.raises(ValueError, match="X has 3 features"):
+        model.transform(jax.numpy.zeros((2, 3)))
+
+
+def test_rows_of_jax_in_other_estimators():
+    X = np.random.default_rng(2).normal(size=(300, 3)).astype(np.float32)
+    Y, labels = ROWS.astype(np.int32), ROWS[:, 0].astype(np.int32)
+
+    def outputs(convert):
+        rows, targets = convert(X), convert(Y)
+        given = {"max_iter": 2, "random_state": 0}
+        pairs = BoltzmannMachine(states=(0, 1), alpha=0.01, device="jax", **given).fit(targets)
+        conditional = CRBMStructuredPredictor(2, alpha=0.1, device="jax", **given)
+        chains = CRF(max_iter=2, random_state=0).fit([rows, rows], [convert(labels)] * 2)
+        return (
+            pairs.coupling_,
+            pairs.score_samples(targets),
+            conditional.fit(rows, targets).predict_proba(rows),
+            chains.predict([rows])[0],
+            CRF(max_iter=2, random_state=0)
+            .fit(rows.reshape(100, 3, 3), labels.reshape(100, 3))
+            .predict(rows),
+        )
+
+    for found, expected in zip(outputs(jax.numpy.asarray), outputs(np.asarray), strict=True):
+        assert_allclose(found, expected, rtol=1e-6)
+
+
+# Hidden units --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["codes", "probabilities", "sparse", "jax"])
+def test_transform_on_a_device(kind, monkeypatch):
+    """The hidden units of many rows are those of the CPU, and a second call compiles nothing."""
+    monkeypatch.setattr("skmrf.estimators._hidden_layer.DEVICE_ROWS", 128)
+    model = small_fit(max_iter=40, learning_rate=0.05, optimizer="adam").fit(ROWS)
+    on_cpu = clone(model).set_params(device="cpu").fit(ROWS)
+    on_cpu.energy_ = model.energy_
+    convert = {"sparse": csr_array, "jax": jax.numpy.asarray}.get(kind, np.asarray)
+    X = np.clip(ROWS, 0.2, 0.7) if kind == "probabilities" else ROWS.astype(np.float32)
+    for rows in (convert(X), convert(X[:5])):
+        found = model.transform(rows)
+        assert type(found) is np.ndarray
+        assert found.dtype == X.dtype
+        assert_allclose(found, on_cpu.transform(np.asarray(X[: len(found)])), atol=1e-6)
+    assert np.ptp(found) > 0.3
+    compiled = devices._COMPILED["hidden means", type(model.energy_)]
+    n_compiled = compiled._cache_size()
+    model.transform(convert(X[:100]))  # padded to 128 rows, as the blocks are
+    assert compiled._cache_size() == n_compiled
+
+
+# Several devices -----------------------------------------------------------------------------
+
+
+def run_on_devices(code, n_devices=3):
+    """Run code in a new process, in which JAX finds several devices."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={n_devices}"
+    folders = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)],
+        env=os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": folders},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.long
+def test_chains_are_divided_among_devices():
+    """Chains are divided equally among as many devices as possible, and nothing else changes."""
+    run_on_devices("""
+        from functools import partial
+        import jax
+        from test_device_arrays import *
+
+        def fit_and_record(n_chains, n_found):
+            carries, call = [], DeviceUpdates._call
+
+            def record(self, *args):
+                result = call(self, *args)
+                carries.append(self.carry)
+                return result
+
+            with pytest.MonkeyPatch.context() as patch:
+                found = devices.Device(jax.devices()[:n_found])
+                patch.setattr(devices, "find_device", lambda name: found)
+                patch.setattr(DeviceUpdates, "_call", record)
+                model = small_fit(learner=PCD(n_chains=n_chains), max_iter=6).fit(ROWS)
+            assert len(carries) == 6
+            return model, carries[-1]
+
+        def shapes(array):
+            return [shard.data.shape for shard in array.addressable_shards]
+
+        assert len(jax.devices()) == 3
+        for n_chains, n_used in ((500, 2), (501, 3), (499, 1)):
+            expected, _ = fit_and_record(n_chains, 1)
+            found, carry = fit_and_record(n_chains, 3)
+            check_same_models(found, expected, rtol=1e-4)
+            states = carry["learner"]
+            assert shapes(states["X"]) == [(n_chains // n_used, 6)] * n_used
+            assert shapes(states["hidden_states"]) == [(n_chains // n_used, 3)] * n_used
+            assert shapes(carry["theta"]["weights"]) == [(6, 3)] * n_used
+            functions = list(devices._COMPILED.values())
+            fit_and_record(n_chains, 3)
+            assert list(devices._COMPILED.values()) == functions
+        assert [f.compiled._cache_size() for f in functions] == [1] * 5
+    """)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "learner", ["PCD(3000, 20)", "CD(n_sweeps=30)", "ParallelTempering(1500, betas=4)"]
+)
+def test_gradients_on_several_devices(learner):
+    run_on_devices(f"""
+        from test_device_training import *
+
+        test_updates_follow_the_exact_gradient({learner}, "layers")
+    """)
+
+
+@pytest.mark.long
+def test_annealing_and_samples_on_several_devices():
+    """Log Z and conditional samples are right, and a path of several pieces compiles twice."""
+    run_on_devices("""
+        from test_device_inference import *
+        from skmrf._jax.chains import LAYERS
+
+        energy = ENERGIES["layers"]
+        test_annealing_estimates_log_z(energy, 600)
+        assert LAYERS.compiled_scan._cache_size() == LAYERS.compiled_loop._cache_size() == 1
+        test_sweeps_leave_the_model_invariant(energy)
+        test_clamped_entries_condition_the_other_entries(energy)
+        test_annealing_estimates_log_z(ENERGIES["pairs"], 600)
+        X = np.zeros((6, 5))
+        V = open_device("jax").spread(6).put(X, 0)
+        assert [shard.data.shape for shard in V.addressable_shards] == [(2, 5)] * 3
+    """)
