@@ -56,7 +56,8 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     transformed monotonically. Given the other columns it has a linear mean and a constant variance,
     and a categorical column has a multinomial logistic distribution. If all columns are numeric,
     this is a Gaussian graphical model. Its parameters are estimated by regressions of each column
-    on its neighbours, and an edge is tested in the regressions of both of its columns.
+    on its neighbours, and an edge is tested in the regressions of both of its columns. With a few
+    hundred rows or fewer, ``search="nodewise"`` or ``WaldTests("fdr")`` find more edges.
 
     A search strategy decides which edges are in :math:`E`. The default strategy has rounds of
     backward elimination and forward selection. It starts with all pairs as edges. If there are too

@@ -403,8 +403,9 @@ def fit_graph(rows, edges, n_jobs):
 def assess_graph(rows, fits, others=False):
     """Return the tests of all edges of a graph, and of all other pairs if ``others``.
 
-    A pair is tested in the regressions of both of its variables. Its p-value is the larger one. It
-    is valid if one of the two regressions has all neighbours of its variable.
+    A pair is tested in the regressions of both of its variables. Its statistic is the square of the
+    mean of the roots of both. Its p-value is valid if both regressions have all neighbours of their
+    variables.
 
     Parameters
     ----------
@@ -429,13 +430,28 @@ def assess_graph(rows, fits, others=False):
         if node.partners:
             columns = list(node.partners)
             statistic[i, columns], dof[i, columns] = assess_neighbours(rows.design, node)
-    log_p = np.zeros((n, n))
-    log_p[dof > 0] = log_tail(statistic[dof > 0], dof[dof > 0])
-    is_larger = (log_p > log_p.T) | ((log_p == log_p.T) & np.triu(np.ones((n, n), dtype=bool)))
-    statistic, dof = np.where(is_larger, statistic, statistic.T), np.where(is_larger, dof, dof.T)
+    statistic, dof = _combine_directions(statistic, dof)
     covariances = fits.covariances
     if rows.shares is not None:
         statistic = statistic * rows.shares
         shares = np.maximum(rows.shares[tuple(fits.form.edges.T)], 1e-12)
         covariances = [c / share for c, share in zip(covariances, shares, strict=True)]
     return Assessment(statistic, dof, covariances)
+
+
+def _combine_directions(statistic, dof):
+    """Return symmetric test statistics and degrees of freedom of pairs, shape (n, n).
+
+    Entry (i, j) is the test of variable j in the regression of variable i. The result is the square
+    of the mean of the roots of both statistics. If both are the squares of normal variables, the
+    root of the result exceeds a critical value above 1 at most as often as the absolute value of
+    a normal variable, whatever their correlation. If the degrees of freedom differ, the test with
+    the larger p-value is the result.
+    """
+    log_p = np.zeros(dof.shape)
+    log_p[dof > 0] = log_tail(statistic[dof > 0], dof[dof > 0])
+    is_larger = (log_p > log_p.T) | ((log_p == log_p.T) & np.triu(np.ones(dof.shape, dtype=bool)))
+    mean = ((np.sqrt(statistic) + np.sqrt(statistic.T)) / 2) ** 2
+    larger = np.where(is_larger, statistic, statistic.T)
+    has_equal_dof = dof == dof.T
+    return np.where(has_equal_dof, mean, larger), np.where(is_larger, dof, dof.T)

@@ -26,7 +26,7 @@ class WaldTests(Search):
     from zero by a Wald test. If a round removes no edge, pairs that are significant by a score test
     are added. The search ends when a round changes nothing. In tables with numeric columns, a pair
     is tested in the regressions of both of its columns on their neighbours, by F tests for numeric
-    columns. The larger of both p-values counts.
+    columns. The test statistic is the square of the mean of the roots of both statistics.
 
     Parameters
     ----------

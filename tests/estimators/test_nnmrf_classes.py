@@ -28,7 +28,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skmrf import GaussianPotentials, NNMRFBayesClassifier, NNMRFDensity
+from skmrf import GaussianPotentials, NetworkPotentials, NNMRFBayesClassifier, NNMRFDensity
 from skmrf.estimators.nnmrf.gaussian_base import pooled_covariance
 from skmrf.learners import Variational
 
@@ -105,6 +105,23 @@ def test_priors(seed):
     assert_allclose(never.predict_proba(X), np.tile([1.0, 0.0], (90, 1)))
     assert (never.sample(50, random_state=0) < 50.0).all()
     assert not (never.sample(50, y=1, random_state=0) < 50.0).any()
+
+
+def test_training_of_a_class_ends_after_100_epochs(seed):
+    """Other parameters of training keep about 500 updates."""
+    X, y = np.r_[ring(30, seed), ring(130, seed) + 1.0], np.repeat([0, 1], [30, 130])
+    small_nets = {"node_layers": (2,), "edge_layers": (2,)}
+
+    def updates(**parameters):
+        networks = NetworkPotentials(**small_nets, **parameters)
+        model = NNMRFBayesClassifier(networks, random_state=seed).fit(X, y)
+        return [density.history_["n_updates"][-1] for density in model.densities_]
+
+    assert updates() == [100, 200]
+    assert updates(batch_size=20) == [200, 504]  # complete epochs
+    assert updates(optimizer="adam")[0] == 500
+    assert updates(max_iter=120) == [120, 240]
+    assert updates(learner=Variational(n_components=2))[0] == 500
 
 
 def test_density_can_be_chosen_after_a_fit(seed):

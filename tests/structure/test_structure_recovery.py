@@ -206,6 +206,28 @@ def test_false_discovery_rate(n_sets, seed):
     assert n_false["fdr"] > 0 or n_sets < 100
 
 
+def hub_rows(rng, n_rows=100):
+    """Return rows of four hubs, each with four neighbours, of partial correlation 0.4 or -0.4."""
+    precision = np.eye(20)
+    hubs = np.repeat(np.arange(4), 4)
+    precision[hubs, np.arange(4, 20)] = 0.4 * rng.choice([-1, 1], 16)
+    covariance = np.linalg.inv(precision + np.triu(precision, 1).T)
+    return rng.multivariate_normal(np.zeros(20), covariance, n_rows)
+
+
+def test_few_gaussian_rows_are_enough_for_hubs(seed):
+    """Tests in the regressions of both columns find nearly all edges, and few false ones."""
+    n_sets, n_found, n_false = 8, 0, 0
+    truth = {(j // 4 - 1, j) for j in range(4, 20)}
+    for k in range(n_sets):
+        X = hub_rows(np.random.default_rng([seed, k]))
+        edges = {tuple(e) for e in MRFStructureLearner().fit(X).edges_.tolist()}
+        n_found += len(edges & truth)
+        n_false += len(edges - truth)
+    assert n_found > 0.82 * 16 * n_sets
+    assert n_false <= 6
+
+
 def check_calibration(z):
     """Check that z of shape (n_sets, n_numbers) has mean square one and 95% coverage."""
     squares = np.mean(np.square(z), axis=1)

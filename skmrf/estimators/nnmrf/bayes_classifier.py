@@ -25,7 +25,7 @@ from .._training import TrainingParameters
 from .class_queries import DensityClassifier
 from .density import NNMRFDensity
 from .gaussian_base import pooled_covariance, select_class_shrinkage
-from .initial_energy import resolve_edges, shrinkage_target
+from .initial_energy import class_rate, resolve_edges, shrinkage_target
 
 
 class NNMRFBayesClassifier(DensityClassifier):
@@ -213,7 +213,8 @@ class NNMRFBayesClassifier(DensityClassifier):
         tasks = []
         for k, seed in enumerate(seeds):
             here = table.labels == k
-            potentials = clone(networks).set_params(**shared)
+            rate = class_rate(networks, int(here.sum()))
+            potentials = clone(networks).set_params(**shared, learning_rate=rate)
             model = NNMRFDensity(potentials, **columns, random_state=seed, verbose=self.verbose)
             weights = None if table.weights is None else table.weights[here]
             tasks.append((model, rows[here], None, weights))

@@ -11,7 +11,7 @@ from ..._utils.parameters import check_covariance, show_list
 from ...energies import NeuralEnergy
 from ...learners.initial_mixture import impute_normal
 from ...training import AdaptiveRate
-from .._training import check_memory
+from .._training import TrainingParameters, check_memory
 from .gaussian_base import gaussian_base
 from .scores import held_out_score
 
@@ -27,6 +27,7 @@ FIRST_RATES = {"adam": 0.03, "sgd": 0.1, "momentum": 0.03}
 WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
 # It ends training after 500 updates.
 RATE_WITHOUT_HELD_OUT = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)
+WINDOW_OF_CLASS = 40  # epochs; training on the rows of a class ends after 100 epochs
 RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
 MIN_PATIENCE = 300  # updates without a better score
 MAX_UPDATES = 3000
@@ -312,6 +313,35 @@ def _default_rate(optimizer, learner, held_out):
     if held_out is None:
         return clone(RATE_WITHOUT_HELD_OUT).set_params(rate=first)
     return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
+
+
+def class_rate(networks, n_rows):
+    """Return the default learning rate of the networks of a class.
+
+    Without held-out rows, the networks of a class with few rows have fewer updates: more updates
+    take longer and are not more accurate. A learning rate that is not the default is returned
+    unchanged.
+
+    Parameters
+    ----------
+    networks : NetworkPotentials
+        Potentials of the classifier, with valid parameters.
+    n_rows : int
+        Number of training rows of the class.
+
+    Returns
+    -------
+    str, float or schedule
+        Parameter ``learning_rate`` of the potentials of the class.
+    """
+    parameters = TrainingParameters.of(networks, random_state=None)
+    is_default = parameters.has_default_steps and networks.max_iter is None
+    is_default = is_default and networks.learner == "variational"
+    if not is_default or parameters.stops_early(n_rows, MIN_ROWS_FOR_HOLD_OUT):
+        return networks.learning_rate
+    batches = -(-n_rows // networks.batch_size)
+    window = min(WINDOW_OF_CLASS * batches, RATE_WITHOUT_HELD_OUT.window)
+    return clone(RATE_WITHOUT_HELD_OUT).set_params(window=window)
 
 
 def defensive_mixture(learner, energy, state):

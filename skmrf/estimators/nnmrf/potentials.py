@@ -110,7 +110,9 @@ class NetworkPotentials(BaseEstimator):
     learning_rate : str, float or schedule, default="adaptive"
         Learning rate. With "adaptive" and held-out rows, the rate is halved whenever the gradient
         is only noise. With "adaptive" and no held-out rows, it is halved after 200 updates, and
-        training ends after 500. Its first value is 0.03 for Adam and momentum, and 0.1 for SGD.
+        training ends after 500. In ``NNMRFBayesClassifier``, the networks of a class then end after
+        100 epochs, if these have fewer updates and the other parameters of training have their
+        default values. Its first value is 0.03 for Adam and momentum, and 0.1 for SGD.
         "constant" keeps the first rate, "step" halves it every 1000 updates, and "inverse" divides
         it by ``1+t/100`` after t updates. Their first rate is 0.03 for Adam, 0.1 for SGD and 0.02
         for momentum. A float is a constant rate. An instance of a schedule of :mod:`skmrf.training`
@@ -128,7 +130,7 @@ class NetworkPotentials(BaseEstimator):
     max_iter : int, optional
         Maximum number of epochs. By default training continues until it converges, with at most
         3000 updates. With the default learning rate and no held-out rows, it ends after about 500
-        updates.
+        updates, in ``NNMRFBayesClassifier`` after at most 100 epochs.
     tol : float, default=1e-6
         Tolerance of deterministic solvers. They stop when no entry of the gradient is larger in
         absolute value.
