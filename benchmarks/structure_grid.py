@@ -554,6 +554,7 @@ def best_logistic(Z, y):
 
 MIXED_METHODS = {
     "tests": ours_mixed,
+    "tests, Holm": partial(ours_mixed, search=WaldTests("holm")),
     "tests, FDR": partial(ours_mixed, search=WaldTests("fdr")),
     "nodewise, EBIC": partial(ours_mixed, search="nodewise"),
     "tests, binned columns": ours_binned,

@@ -1,6 +1,6 @@
 """Monotone transforms of numeric columns, with point masses, bounds and rounding."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -173,14 +173,25 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     parts |= {"unit": unit, "origin": origin, "spikes": spikes}
     parts["values"] = np.unique(x) if origin else np.zeros(0)
     if len(np.unique(x)) < 2:
-        size = max(abs(v) for v in [*x, *spikes, 1e-12])
-        centre = low - step / 2 if np.isfinite(low) else (x[0] if len(x) else float(spikes[0]))
-        return ColumnTransform(**parts, centre=centre, scale=size)
+        return _without_shape(parts, np.append(x, spikes))
     centre, scale = _location(x, parts["low"])
     distances = np.concatenate([np.abs(x - parts["low"]), np.abs(parts["high"] - x)]) / scale
     positive = distances[(distances > 0) & np.isfinite(distances)]
     parts |= {"centre": centre, "scale": scale, "least": positive.min(initial=np.inf) / 2}
     return _select_softness(x, weights, parts, is_linear)
+
+
+def _without_shape(parts, values):
+    """Return the transform of a column whose values are equal or point masses.
+
+    The training values do not show the shape of the continuous part, so its scale is their size.
+    """
+    low, width = parts["low"], parts["high"] - parts["low"]
+    is_bounded = np.isfinite(low)
+    scale = width / 2 if is_bounded and np.isfinite(width) else float(np.abs(values).max())
+    centre, scale = float(low if is_bounded else values[0]), scale or 1.0
+    transform = ColumnTransform(**parts, centre=centre, scale=scale, softness=1.0)
+    return replace(transform, mean=float(transform.forward(centre + scale * is_bounded)))
 
 
 def _check_support(x, kind, name):
@@ -381,12 +392,18 @@ class TransformedColumns:
                 total += (X[:, n + self.spiked.index(j)] > 0) * np.log(transform.unit)
         return total
 
-    def rounding_variances(self, X):
-        """Return the mean variance of the rounding error of each transformed number."""
+    def least_variances(self, X):
+        """Return the smallest variance of each transformed number, given encoded training rows.
+
+        It is the mean variance of the rounding error. If all values are equal or point masses, it
+        is 1, so that another value has a positive density.
+        """
         out = np.zeros(len(self.transforms))
         for k, (j, transform) in enumerate(self.transforms.items()):
             z = X[~np.isnan(X[:, j]), j]
-            if transform.step and len(z):
+            if len(np.unique(z)) < 2:
+                out[k] = 1.0
+            elif transform.step:
                 out[k] = np.mean((transform.step * np.exp(transform.log_slope(z))) ** 2) / 12
         return np.minimum(out, 1.0)
 

@@ -34,7 +34,8 @@ class Rows:
     weights : ndarray of shape (n_rows,)
         Weights of the rows.
     noise : ndarray of shape (n_numbers,)
-        Variance of the rounding error of each number, which each covariance includes.
+        Smallest variance of each number, such as that of its rounding error. Each covariance
+        includes it.
     """
 
     X: np.ndarray

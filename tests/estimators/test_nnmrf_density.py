@@ -455,6 +455,20 @@ def test_bad_tables_of_gaussian_density(name):
         assert model.sample(3, random_state=0).shape == (3, X.shape[1])
 
 
+@pytest.mark.parametrize("value", [0.5, -3.25, 0.0, 1e6])
+@pytest.mark.parametrize("n_others", [0, 1])
+def test_new_value_of_a_constant_column(value, n_others, seed):
+    """It is improbable, but its density is not that of an impossible value."""
+    numbers = np.random.default_rng(seed).normal(size=80)
+    X = np.column_stack([numbers, np.full(80, value)])
+    X[:n_others, 1] = value + 1.5
+    model = NNMRFDensity(column_types=["continuous", "continuous"]).fit(X)
+    known, other, far = model.score_samples([[0, value], [0, value + 0.5], [0, value + 20.0]])
+    assert known - 40 < other < known - 2
+    assert known - 60 < far < known - 2
+    assert np.mean(model.sample(50, random_state=seed)[:, 1] == value) > 0.8
+
+
 def test_two_sample_test(seed):
     rows = households(150, seed, missing=0.1)
     same = classifier_two_sample_test(rows, households(150, seed + 7, 0.1), random_state=seed)

@@ -54,7 +54,7 @@ def fit_gaussians(model, n_components, X, sample_weight):
     columns = learn_transformed_columns(X, read, names, *given)
     codes = columns.encode(read)
     weights = weights * (len(weights) / weights.sum())
-    rows = Rows(codes, columns.n_states, weights, columns.rounding_variances(codes))
+    rows = Rows(codes, columns.n_states, weights, columns.least_variances(codes))
     reports = PartReports(model, X, None, 1)
     rng = reports.begin(check_generator(model.random_state), codes, weights)
     seed = int(rng.integers(2**63))
