@@ -166,7 +166,8 @@ def judge(X, mask, is_categorical, methods=METHODS):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.process_time()
-        imputer = MRFImputer(random_state=0).fit(incomplete)
+        types = "categorical" if is_categorical else "auto"  # kunitz has 21 letters as numbers
+        imputer = MRFImputer(column_types=types, random_state=0).fit(incomplete)
         fit_seconds = time.process_time() - start
         for method in methods:
             start = time.process_time()

@@ -170,9 +170,9 @@ def paper_setting(n_chains, rate):
 METHODS = {
     "default": ours,
     "default, exact learner": partial(ours, learner="exact"),
-    "Holm": partial(ours, search=WaldTests("holm")),
+    "Holm, PCD": partial(ours, learner="pcd", search=WaldTests("holm")),
     "Holm, exact learner": partial(ours, learner="exact", search=WaldTests("holm")),
-    "FDR": partial(ours, search=WaldTests("fdr")),
+    "FDR, PCD": partial(ours, learner="pcd", search=WaldTests("fdr")),
     "threshold 0.25": partial(ours, search=Thresholding(0.25)),
     **{
         f"paper's, {n_chains} chains, rate {rate:g}": partial(ours, **paper_setting(n_chains, rate))
