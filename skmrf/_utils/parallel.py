@@ -40,11 +40,7 @@ def parallel_jobs(n_jobs):
     if n_jobs is None:
         yield
         return
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise ValueError(
-            "n_jobs must be None, the number of jobs, or a negative integer, such as -1 for all "
-            f"processors; got {n_jobs!r}."
-        )
+    _check_number(n_jobs)
     token = _n_threads.set(n_jobs)
     try:
         with parallel_config(n_jobs=n_jobs):
@@ -73,7 +69,18 @@ def run_parts(function, parts, n_jobs):
     iterable
         Result of each call.
     """
+    _check_number(n_jobs)
     return _call_all(_parallel(n_jobs), function, parts)
+
+
+def _check_number(n_jobs):
+    """Raise a ValueError unless the number of jobs is None or an integer other than 0."""
+    is_number = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and n_jobs != 0
+    if n_jobs is not None and not is_number:
+        raise ValueError(
+            "n_jobs must be None, the number of jobs, or a negative integer, such as -1 for all "
+            f"processors; got {n_jobs!r}."
+        )
 
 
 def run_blocks(function, blocks, n_jobs, *, long=False):

@@ -167,9 +167,9 @@ class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
     strength_ : ndarray of shape (n_features, n_features)
         Norm :math:`\lVert \theta_{ij} \rVert` of the parameters of a pair, 0 if there is no edge.
     p_values_ : ndarray of shape (n_features, n_features)
-        p-values of all pairs, adjusted for multiple tests by the ``control`` of the search. The
-        null hypothesis of an edge is that its parameters are zero. The null hypothesis of another
-        pair is that adding it as an edge does not improve the model.
+        p-values of all pairs, adjusted for multiple tests by the ``control`` of the search, or by
+        "fdr" if it is "local-fdr". The null hypothesis of an edge is that its parameters are zero.
+        The null hypothesis of another pair is that adding it as an edge does not improve the model.
     edge_probability_ : ndarray of shape (n_features, n_features)
         Posterior probability that a pair is an edge. A mixture of two groups, edges and other
         pairs, is fitted to the test statistics of all pairs [4]_, [5]_. Edges weaker than about 0.7

@@ -277,13 +277,12 @@ def pseudo_likelihood_covariances(energy, rows):
     first, size = len(unary), len(unary) + int(form.pair_start[-1])
     columns = np.ascontiguousarray(rows.X.T)
     information, outer = RIDGE * np.eye(size), RIDGE * np.eye(size)
+    nodes = [node for node in build_nodes(form) if node.n_states > 1]
     step = max(1, CHUNK_ENTRIES // size)
     for start in range(0, len(weights), step):
         chunk = slice(start, start + step)
         scores = np.zeros((size, len(weights[chunk])))
-        for node in build_nodes(form):
-            if node.n_states == 1:
-                continue
+        for node in nodes:
             places = [np.arange(*(first + form.pair_start[e : e + 2])) for e in node.edges]
             if form.unary:
                 places.insert(0, np.arange(*form.unary_start[node.variable : node.variable + 2]))

@@ -12,7 +12,7 @@ from ..energies.log_linear import pair_basis
 from .assessment import Assessment
 from .nodewise import normalized_accuracy
 from .rows import duplicate_table
-from .significance import adjust_p_values, edge_probabilities, z_from_chi2
+from .significance import adjust_p_values, edge_probabilities, fill_untested, z_from_chi2
 
 Z_975 = norm.ppf(0.975)
 
@@ -144,7 +144,9 @@ class FittedGraph:
         out = np.zeros((n, n))
         upper = np.triu_indices(n, 1)
         assessment = self.selection.assessment
-        out[upper] = edge_probabilities(z_from_chi2(assessment.statistic, assessment.dof)[upper])
+        z = z_from_chi2(assessment.statistic[upper], assessment.dof[upper])
+        is_tested = assessment.dof[upper] > 0
+        out[upper] = np.where(is_tested, edge_probabilities(fill_untested(z, is_tested)), 0.0)
         return self._pair_matrix(out + out.T, 0.0, 1.0)
 
     def frequencies(self, kept):

@@ -1,7 +1,9 @@
 """Record of the edge parameters during learning, and removal of edges between updates."""
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from .._utils.warn import warn_caller
 from ..training.reports import SilentReports
 
 MAX_RECORDS = 2_000
@@ -157,3 +159,26 @@ class EdgeRemoval:
             return energy if energy.alive.all() else energy.restricted(energy.alive)
         self.path.remove(energy.form.edges[weak], self.n_updates)
         return energy.restricted(energy.alive & ~weak)
+
+
+def warn_unconverged(n_rounds, n_rejected, was_stopped):
+    """Warn that a search ended before it converged, and how to treat its doubtful edges.
+
+    Parameters
+    ----------
+    n_rounds : int
+        Number of rounds of the search.
+    n_rejected : int
+        Number of edges that do not meet the criterion of the search.
+    was_stopped : bool
+        Whether a callback or Ctrl-C ended the search.
+    """
+    cause, remedy = f"The search reached its limit of {n_rounds} rounds", "Leave out these edges"
+    if was_stopped:
+        cause = f"A callback or Ctrl-C stopped the search in round {n_rounds}"
+        remedy = "Leave out these edges, or fit again without the interruption"
+    warn_caller(
+        f"{cause}, before it converged. {n_rejected} of the selected edges do not meet the "
+        f"criterion of the search strategy, such as a small p-value (p_values_). {remedy}.",
+        ConvergenceWarning,
+    )

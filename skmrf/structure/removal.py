@@ -24,9 +24,10 @@ class WaldTests(Search):
 
     Each round learns the parameters of all edges and removes edges whose parameters do not differ
     from zero by a Wald test. If a round removes no edge, pairs that are significant by a score test
-    are added. The search ends when a round changes nothing. In tables with numeric columns, a pair
-    is tested in the regressions of both of its columns on their neighbours, by F tests for numeric
-    columns. The test statistic is the square of the mean of the roots of both statistics.
+    are added. A pair that is significant by its score test and not by its Wald test is no edge. The
+    search ends when a round changes nothing. In tables with numeric columns, a pair is tested in
+    the regressions of both of its columns on their neighbours, by F tests for numeric columns. The
+    test statistic is the square of the mean of the roots of both statistics.
 
     Parameters
     ----------
@@ -79,8 +80,13 @@ class WaldTests(Search):
         check_flag("re_entry", self.re_entry)
 
     def default_learner(self):
-        """Return the pseudo-likelihood learner: its graphs are as good as those of PCD."""
+        """Return the pseudo-likelihood learner."""
         return PseudoLikelihood()
+
+    @property
+    def keeps_by_all_tests(self):
+        """Whether edges are kept by tests of all pairs, as local false discovery rates require."""
+        return self.control == LOCAL_FDR
 
     @property
     def adjustment(self):

@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_choice
-from .._utils.warn import warn_caller
 from ..learners import PCD, Learner
 from ..training import data_moments, loop, penalties
 from ..training.reports import SilentReports
 from .fitted_graph import Selection
-from .path import Path, Recorder
+from .path import Path, Recorder, warn_unconverged
 from .regression import RIDGE
 from .rows import Rows
 from .screening import difference
@@ -111,10 +109,12 @@ class Search(BaseEstimator):
         Whether :meth:`select_more` can continue a selection with more rows.
     takes_numbers : bool
         Whether the strategy supports tables with numeric columns.
+    keeps_by_all_tests : bool
+        Whether :meth:`keep` needs the tests of all pairs.
     """
 
-    control = "holm"
-    controls = tuple(CONTROLS)
+    control, controls = "holm", tuple(CONTROLS)
+    keeps_by_all_tests = False
     takes_partial_fit = False
     takes_numbers = False
 
@@ -461,17 +461,20 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
             energy = estimation.learn(energy, rows, warm=True)
             if rows.has_missing:
                 imputed, fits = model.refit(rows, energy, estimation)
-        tests = model.assess(energy, rows, imputed, fits, estimation)
+        tests, n_jobs = model.assess(energy, rows, imputed, fits, estimation), estimation.n_jobs
+        if search.keeps_by_all_tests:
+            tests = model.add_score_tests(tests, fits, imputed, n_jobs)
         after = edges[kept := search.keep(energy, tests)]
         last = estimation.stopped or len(rounds) + 1 == MAX_ROUNDS
         if kept.all() or last:
-            tests = model.add_score_tests(tests, fits, imputed, estimation.n_jobs)
+            if not search.keeps_by_all_tests:
+                tests = model.add_score_tests(tests, fits, imputed, n_jobs)
             if kept.all() and not estimation.stopped:
-                after = search.revise(imputed, edges, tests, model, entered, estimation.n_jobs)
+                after = search.revise(imputed, edges, tests, model, entered, n_jobs)
         unchanged = np.array_equal(after, edges) and not estimation.stopped
         rounds.append(count_changes(edges, edges if last else after))
         if last and not unchanged:
-            _warn_unconverged(len(rounds), len(difference(edges, after)), estimation.stopped)
+            warn_unconverged(len(rounds), len(difference(edges, after)), estimation.stopped)
         if last or unchanged:
             return Selection(energy, tests, n_candidates, rounds, unchanged)
         estimation.path.remove(difference(edges, after))
@@ -486,15 +489,3 @@ def count_changes(before, after):
         "left": len(difference(before, after)),
         "entered": len(difference(after, before)),
     }
-
-
-def _warn_unconverged(n_rounds, n_rejected, was_stopped):
-    cause, remedy = f"The search reached its limit of {n_rounds} rounds", "Leave out these edges"
-    if was_stopped:
-        cause = f"A callback or Ctrl-C stopped the search in round {n_rounds}"
-        remedy = "Leave out these edges, or fit again without the interruption"
-    warn_caller(
-        f"{cause}, before it converged. {n_rejected} of the selected edges do not meet the "
-        f"criterion of the search strategy, such as a small p-value (p_values_). {remedy}.",
-        ConvergenceWarning,
-    )

@@ -400,3 +400,5 @@ def test_invalid_numbers_of_jobs(n_jobs):
         DiscreteMRF(n_jobs=n_jobs).fit(X)
     with pytest.raises(ValueError, match="n_jobs must be None, the number of jobs"):
         CRF(n_jobs=n_jobs).fit([X], [X[:, 0]])
+    with pytest.raises(ValueError, match="n_jobs must be None, the number of jobs"):
+        NNMRFBayesClassifier(n_jobs=n_jobs).fit(X + 0.5, X[:, 0])
