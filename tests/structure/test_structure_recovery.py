@@ -180,6 +180,21 @@ def test_local_false_discovery_rate_finds_more_edges(seed):
     assert n_false <= binom.isf(RARE, n_found, 0.05)
 
 
+class KeptByEdgesOnly(WaldTests):
+    keeps_by_all_tests = False
+
+
+@pytest.mark.long
+def test_tests_of_all_pairs_decide_which_edges_are_kept(seed):
+    """Fewer edges are found if the rate is estimated without the tests of the other pairs."""
+    n_edges = dict.fromkeys((WaldTests, KeptByEdgesOnly), 0)
+    for k in range(3):
+        X = chain_rows(1000 * (seed + 1) + k, 200, 120, coupling=0.3)
+        for search in n_edges:
+            n_edges[search] += len(learner("pseudo-likelihood", search=search()).fit(X).edges_)
+    assert n_edges[WaldTests] > n_edges[KeptByEdgesOnly]
+
+
 def test_false_edges_without_adjustment(seed, monkeypatch):
     """Negative control: without adjustment, false edges exceed the level."""
     monkeypatch.setattr(removal, "adjust_p_values", lambda p, _: p)
