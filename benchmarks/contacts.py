@@ -24,6 +24,7 @@ from _common import markdown, options, save, timed, write_tables
 
 from skmrf import DiscreteMRF, MRFStructureLearner
 from skmrf.datasets import average_product_correction, similarity_weights
+from skmrf.structure import WaldTests
 
 GAP = 0
 FAR = 4
@@ -34,7 +35,7 @@ OTHER_ALPHAS = 0.002, 0.2
 TOL = 1e-3
 MAX_ITER = 300
 TOPS = "top_fifth", "top_half", "top_all", "top_double"
-OURS, SOURCE, GRAPH = "Potts", "source", "default graph"
+OURS, SOURCE, GRAPH = "Potts", "source", "graph, Holm, PCD"
 COLUMNS = {
     "method": "method",
     "alpha": "alpha",
@@ -158,9 +159,11 @@ def potts_rows(X, weights, alpha, distance, *, ablation=False):
 
 
 def graph_row(X, weights, distance):
-    """Return the row of the graph of a structure learner with default parameters."""
+    """Return the row of the graph of a structure learner."""
     start = time.process_time()
-    learner = MRFStructureLearner(random_state=0).fit(X, sample_weight=weights)
+    search = WaldTests("holm")
+    learner = MRFStructureLearner("pcd", search=search, column_types="categorical", random_state=0)
+    learner.fit(X, sample_weight=weights)
     i, j = learner.edges_.T
     near = distance[i, j][j - i > FAR] < CONTACT
     return {

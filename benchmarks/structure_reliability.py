@@ -28,6 +28,7 @@ from _common import markdown, options, save, write_tables
 from skmrf import MRFStructureLearner
 from skmrf.datasets import make_ising
 from skmrf.inference import sample
+from skmrf.structure import WaldTests
 
 BINS = np.array([0.0, 0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 0.99, 1.0])
 CALIBRATION_COLUMNS = {
@@ -252,13 +253,14 @@ def measure_real(args):
     n_bootstraps = args.n_bootstraps or (10 if args.fast else 50)
     rows, drawn = [], []
     for data, (X, names) in sets.items():
-        default = MRFStructureLearner(random_state=0)
+        holm = WaldTests("holm")
+        by_pcd = MRFStructureLearner("pcd", search=holm, random_state=0)
         repeated = MRFStructureLearner(
-            "pseudo-likelihood", n_bootstraps=n_bootstraps, n_jobs=args.n_jobs, random_state=0
+            search=holm, n_bootstraps=n_bootstraps, n_jobs=args.n_jobs, random_state=0
         )
         nodewise = MRFStructureLearner(search="nodewise", random_state=0)
-        rows.append(judge(data, "default", default, X)[0])
-        row, learner = judge(data, f"pseudo-likelihood, {n_bootstraps} bootstraps", repeated, X)
+        rows.append(judge(data, "Holm, PCD", by_pcd, X)[0])
+        row, learner = judge(data, f"Holm, {n_bootstraps} bootstraps", repeated, X)
         rows.append(row)
         drawn.append((learner, names, f"{data}: {row['n_edges']} edges"))
         rows.append(judge(data, "nodewise", nodewise, X)[0])

@@ -8,6 +8,7 @@ import numpy as np
 from .regression import RIDGE, weighted_gram
 from .significance import chi2_from_f, quadratic_forms
 
+LEAST_RIDGE = 1e-8
 MIN_VARIANCE = 1e-10  # relative to the variance of a variable; a smaller one is rounding
 COLLINEAR = 1e-9  # ridge of a linear regression and smallest eigenvalue, relative to the rows
 MAX_NEWTON, MAX_HALVINGS = 50, 30
@@ -360,7 +361,7 @@ class Multinomial:
         self.values = np.ascontiguousarray(design.values[:, self.columns])
         k = self.codes.shape[1]
         ridge = np.full((len(self.columns), k), RIDGE)
-        ridge[0] = 0.0
+        ridge[0] = LEAST_RIDGE  # of the constant, so that the information is never singular
         self.ridge = ridge
 
     def start(self):

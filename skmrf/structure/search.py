@@ -22,6 +22,7 @@ from .training_settings import PenalisedProblem, Schedule, adapt_learner
 
 PCD_SWEEPS = 2  # sweeps per update; few suffice, as learning starts near the optimum
 MAX_ROUNDS = 20
+MIN_GAIN = 1e-4  # nats of all rows per parameter; with a smaller gain, learning ends
 
 
 class GraphModel(ABC):
@@ -364,6 +365,8 @@ class Estimation:
         settings = self.schedule.settings(learner, rows, penalty, **options)
         moments = data_moments.complete_moments(energy.graph, rows.batch)
         settings.resolution = data_moments.estimate_resolution(moments, rows.batch)
+        n_parameters = sum(part.size for part in energy.theta.values())
+        settings.min_gain = MIN_GAIN * n_parameters / rows.count
         self.path.begin()
         state = loop.start(energy, learner, rows.batch, settings, self.rng)
         return self._run(learner, rows, settings, state)
