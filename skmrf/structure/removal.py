@@ -85,7 +85,7 @@ class WaldTests(Search):
 
     @property
     def keeps_by_all_tests(self):
-        """Whether edges are kept by tests of all pairs, as local false discovery rates require."""
+        """Whether the tests of all pairs decide which edges are kept, as for "local-fdr"."""
         return self.control == LOCAL_FDR
 
     @property
