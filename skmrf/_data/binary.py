@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix, issparse
 from .._utils.codes import MISSING, STATE
 from .._utils.namespaces import is_numpy
 from .._utils.parameters import check_number
-from .._utils.rows import all_entries, row_blocks
+from .._utils.rows import row_blocks
 from .numeric import numeric_rows
 
 TWO_STATES_ADVICE = "give two states as numbers, or use DiscreteMRF for other categories."
@@ -91,8 +91,8 @@ class TwoStateEncoder:
         values = X.data[:, None] if issparse(X) else X
         if (
             self.binarize is not None
-            or all_entries(values, _is_binary)
-            or not all_entries(values, lambda v: (v >= 0) & (v <= 1))
+            or _all_entries(values, _is_binary)
+            or not _all_entries(values, lambda v: (v >= 0) & (v <= 1))
         ):
             return self.encode_complete(X)
         if not is_numpy(X):
@@ -104,14 +104,14 @@ class TwoStateEncoder:
         """Return the state codes of an array of JAX, where it is."""
         if self.binarize is not None:
             return (self.binarize < X).astype(np.int8)
-        if self.states != (0.0, 1.0) or not all_entries(X, _is_binary):
+        if self.states != (0.0, 1.0) or not _all_entries(X, _is_binary):
             return self.encode_complete(np.asarray(X))
         return X if X.dtype == np.int8 else X.astype(np.int8)
 
     def _are_codes(self, X):
         """Return whether dense rows consist of the codes 0 and 1 in C order, one byte each."""
         is_small = X.dtype.kind in "biu" and X.dtype.itemsize == 1 and X.flags.c_contiguous
-        return self.states == (0.0, 1.0) and is_small and all_entries(X, _is_binary)
+        return self.states == (0.0, 1.0) and is_small and _all_entries(X, _is_binary)
 
     def decode(self, codes):
         """Convert state codes to states; the result has integers if both states are integers.
@@ -202,3 +202,8 @@ def _raise_invalid_state(X, wrong, states, names):
         f"Column {names[column]!r} holds {value!r}, but the states are {states[0]:g} and "
         f"{states[1]:g}. {remedy}"
     )
+
+
+def _all_entries(X, test):
+    """Return whether a test holds for all entries; large arrays are tested in blocks of rows."""
+    return all(test(X[rows]).all() for rows in row_blocks(X))

@@ -138,11 +138,6 @@ def row_blocks(X, n_entries=None):
     return [slice(s, s + size) for s in range(0, max(n_rows, 1), size)]
 
 
-def all_entries(X, test):
-    """Return whether a function of an array is True for all entries of all rows."""
-    return all(test(X[rows]).all() for rows in row_blocks(X))
-
-
 def weighted_sums(weights, X):
     """Return the weighted sums of the columns, ``weights @ X``, shape (n_columns,)."""
     if issparse(X):
