@@ -19,7 +19,7 @@ from skmrf import RBM, BoltzmannMachine
 from skmrf._utils.codes import STATE
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
-from skmrf.estimators import _weight_decay, rbm
+from skmrf.estimators import _hidden_layer, _weight_decay
 from skmrf.estimators._hidden_layer import initial_layers, tree_layers
 from skmrf.learners import PCD, Exact
 from skmrf.structure.chow_liu import fit_tree
@@ -198,7 +198,7 @@ def test_initial_weights_of_a_tree_are_compared(monkeypatch, seed):
     monkeypatch.setattr(_weight_decay, "MIN_LAYER_UPDATES", 600)
     monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", 600)
     score = RBM(19, random_state=seed).fit(X).score(X)
-    monkeypatch.setattr(rbm, "tree_layers", lambda energy, _: energy)
+    monkeypatch.setattr(_hidden_layer, "tree_layers", lambda energy, _: energy)
     without = RBM(19, random_state=seed).fit(X).score(X)
     assert score > without + 0.5
 
