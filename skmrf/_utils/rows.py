@@ -77,7 +77,7 @@ class Batch(NamedTuple):
         Returns
         -------
         Batch
-            Batch with these rows. ``X`` is a :class:`MappedRows` or an array of JAX if the rows
+            Batch with these rows. ``X`` is a ``MappedRows`` or an array of JAX if the rows
             are those of a memory map or on a device, and not of a conditional model.
         """
         stays = is_mapped(self.X) or not is_numpy(self.X)
