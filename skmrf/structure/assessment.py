@@ -23,7 +23,13 @@ from .regression import (
     relative_basis,
     weighted_gram,
 )
-from .significance import log_tail, quadratic_forms
+from .significance import (
+    edge_probabilities,
+    fill_untested,
+    log_tail,
+    quadratic_forms,
+    z_from_chi2,
+)
 
 MAX_STATISTICS = 2_000
 MAX_ENUMERATED_STATES = 2**14
@@ -64,6 +70,14 @@ class Assessment:
     def p(self):
         """P-values of all pairs of variables ``i < j``, in the order of ``numpy.triu_indices``."""
         return np.exp(self.log_p[np.triu_indices(len(self.statistic), 1)])
+
+    @property
+    def edge_probabilities(self):
+        """Posterior probabilities of edges, of all pairs as in :attr:`p`; 0 for untested pairs."""
+        upper = np.triu_indices(len(self.statistic), 1)
+        statistic, dof = self.statistic[upper], self.dof[upper]
+        z = fill_untested(z_from_chi2(statistic, dof), dof > 0)
+        return np.where(dof > 0, edge_probabilities(z), 0.0)
 
 
 def assess(energy, rows, imputed, fits, rng, n_jobs=None, *, is_likelihood=True):

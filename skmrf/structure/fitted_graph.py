@@ -12,7 +12,7 @@ from ..energies.log_linear import pair_basis
 from .assessment import Assessment
 from .nodewise import normalized_accuracy
 from .rows import duplicate_table
-from .significance import adjust_p_values, edge_probabilities, fill_untested, z_from_chi2
+from .significance import adjust_p_values
 
 Z_975 = norm.ppf(0.975)
 
@@ -142,11 +142,7 @@ class FittedGraph:
         """Return, for each pair of columns, the posterior probability that it is an edge."""
         n = len(self.columns.kept)
         out = np.zeros((n, n))
-        upper = np.triu_indices(n, 1)
-        assessment = self.selection.assessment
-        z = z_from_chi2(assessment.statistic[upper], assessment.dof[upper])
-        is_tested = assessment.dof[upper] > 0
-        out[upper] = np.where(is_tested, edge_probabilities(fill_untested(z, is_tested)), 0.0)
+        out[np.triu_indices(n, 1)] = self.selection.assessment.edge_probabilities
         return self._pair_matrix(out + out.T, 0.0, 1.0)
 
     def frequencies(self, kept):

@@ -1,10 +1,9 @@
-"""Record of the edge parameters during learning, and removal of edges between updates."""
+"""Record of edges and their parameters during learning, and removal between updates."""
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from .._utils.warn import warn_caller
 from ..training.reports import SilentReports
+from .screening import difference
 
 MAX_RECORDS = 2_000
 MAX_ENTRIES = 2**24
@@ -161,24 +160,10 @@ class EdgeRemoval:
         return energy.restricted(energy.alive & ~weak)
 
 
-def warn_unconverged(n_rounds, n_rejected, was_stopped):
-    """Warn that a search ended before it converged, and how to treat its doubtful edges.
-
-    Parameters
-    ----------
-    n_rounds : int
-        Number of rounds of the search.
-    n_rejected : int
-        Number of edges that do not meet the criterion of the search.
-    was_stopped : bool
-        Whether a callback or Ctrl-C ended the search.
-    """
-    cause, remedy = f"The search reached its limit of {n_rounds} rounds", "Leave out these edges"
-    if was_stopped:
-        cause = f"A callback or Ctrl-C stopped the search in round {n_rounds}"
-        remedy = "Leave out these edges, or fit again without the interruption"
-    warn_caller(
-        f"{cause}, before it converged. {n_rejected} of the selected edges do not meet the "
-        f"criterion of the search strategy, such as a small p-value (p_values_). {remedy}.",
-        ConvergenceWarning,
-    )
+def count_changes(before, after):
+    """Return the numbers of edges before a round of the search, of removed and of added edges."""
+    return {
+        "n_edges": len(before),
+        "left": len(difference(before, after)),
+        "entered": len(difference(after, before)),
+    }

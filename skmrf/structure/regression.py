@@ -81,7 +81,7 @@ class Node:
         """Return the log-probability of each state of the variable, shape (n_states, n_rows)."""
         k, m = self.loadings.shape[1:]
         logits = np.zeros((k + 1, regressors.shape[1]))
-        logits[1:] = (theta @ self.loadings.reshape(len(theta), k * m)).reshape(k, m) @ regressors
+        logits[1:] = (theta @ self.flat_loadings).reshape(k, m) @ regressors
         logits -= logits.max(axis=0)
         logits -= np.log(np.exp(logits).sum(axis=0))
         return logits
@@ -95,10 +95,20 @@ class Node:
         z, states = self.regressors(columns[self.partners]), columns[self.variable]
         p = np.exp(self.log_probabilities(theta, z)[1:])
         residuals = (states == np.arange(1, self.n_states)[:, None]) - p
-        loadings = self.loadings.reshape(self.n_parameters, -1)
-        scores = loadings @ (residuals[:, None] * z).reshape(-1, len(weights))
+        scores = self.flat_loadings @ (residuals[:, None] * z).reshape(-1, len(weights))
         information = weighted_gram(indicator_covariances(p, weights), z, z.T)
-        return scores, loadings @ information.reshape(2 * (loadings.shape[1],)) @ loadings.T
+        return scores, self.to_parameters(information)
+
+    def to_parameters(self, products):
+        """Convert a matrix over pairs (state, regressor) to a matrix over the parameters."""
+        loadings = self.flat_loadings
+        return loadings @ products.reshape(2 * (loadings.shape[1],)) @ loadings.T
+
+    @cached_property
+    def flat_loadings(self):
+        """Loadings of each parameter in one row, for pairs (state, regressor)."""
+        _, k, m = self.loadings.shape
+        return self.loadings.reshape(self.n_parameters, k * m)
 
     def drop_edge(self, k):
         """Return the specification of the regression without the k-th edge."""
@@ -215,7 +225,6 @@ class Regression:
     def __init__(self, node, columns, weights):
         self.node = node
         k, m = node.loadings.shape[1:]
-        self.loadings = node.loadings.reshape(node.n_parameters, k * m)
         patterns = Patterns(node, columns)
         self.counts = patterns.counts(weights)
         self.patterns = ChunkedCodes(patterns.regressors, len(patterns), 2 * m + (k + 1) ** 2)
@@ -237,9 +246,9 @@ class Regression:
         gradient, information = -RIDGE * theta, RIDGE * np.eye(len(theta))
         for z, log_p, counts, total in self.iter_chunks(theta):
             p = np.exp(log_p[1:])
-            gradient += self.loadings @ ((counts[1:] - total * p) @ z.T).ravel()
+            gradient += self.node.flat_loadings @ ((counts[1:] - total * p) @ z.T).ravel()
             covariances = indicator_covariances(p, total)
-            information += self._to_parameters(weighted_gram(covariances, z, z.T))
+            information += self.node.to_parameters(weighted_gram(covariances, z, z.T))
         return gradient, information
 
     def meat(self, theta):
@@ -253,12 +262,8 @@ class Regression:
             products = (total * p - observed)[:, None] * p - p[:, None] * observed
             k = np.arange(len(p))
             products[k, k] += observed
-            outer += self._to_parameters(weighted_gram(products, z, z.T))
+            outer += self.node.to_parameters(weighted_gram(products, z, z.T))
         return outer
-
-    def _to_parameters(self, products):
-        """Convert a matrix over pairs (state, regressor) to a matrix over the parameters."""
-        return self.loadings @ products.reshape(2 * (self.loadings.shape[1],)) @ self.loadings.T
 
     def maximise(self, theta):
         """Maximise the penalised log-likelihood by damped Newton steps, starting at ``theta``.

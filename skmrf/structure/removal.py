@@ -7,14 +7,7 @@ from ..learners import PseudoLikelihood
 from .path import EdgeRemoval
 from .screening import union
 from .search import Search
-from .significance import (
-    CONTROLS,
-    LOCAL_FDR,
-    adjust_p_values,
-    edge_probabilities,
-    fill_untested,
-    z_from_chi2,
-)
+from .significance import CONTROLS, LOCAL_FDR, adjust_p_values
 
 PAPER_THRESHOLD = 0.004  # log(0.501 / 0.499)
 
@@ -85,7 +78,7 @@ class WaldTests(Search):
 
     @property
     def keeps_by_all_tests(self):
-        """Whether the tests of all pairs decide which edges are kept, as for "local-fdr"."""
+        """True for "local-fdr", which needs the tests of all pairs to keep an edge."""
         return self.control == LOCAL_FDR
 
     @property
@@ -152,15 +145,12 @@ class WaldTests(Search):
     def _is_significant(self, assessment):
         """Return a mask of the significant pairs ``i < j``, shape (n, n)."""
         n, is_local = len(assessment.statistic), self.control == LOCAL_FDR
-        upper = np.triu_indices(n, 1)
         control = "holm" if is_local else self.control
-        significant = np.zeros((n, n), dtype=bool)
-        significant[upper] = adjust_p_values(assessment.p, control) <= self.level
+        is_edge = adjust_p_values(assessment.p, control) <= self.level
         if is_local:
-            z = z_from_chi2(assessment.statistic[upper], assessment.dof[upper])
-            is_tested = assessment.dof[upper] > 0
-            probabilities = edge_probabilities(fill_untested(z, is_tested))
-            significant[upper] |= is_tested & (probabilities >= 1.0 - self.level)
+            is_edge |= assessment.edge_probabilities >= 1.0 - self.level
+        significant = np.zeros((n, n), dtype=bool)
+        significant[np.triu_indices(n, 1)] = is_edge
         return significant
 
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_choice
+from .._utils.warn import warn_caller
 from ..learners import PCD, Learner
 from ..training import data_moments, loop, penalties
 from ..training.reports import SilentReports
 from .fitted_graph import Selection
-from .path import Path, Recorder, warn_unconverged
+from .path import Path, Recorder, count_changes
 from .regression import RIDGE
 from .rows import Rows
 from .screening import difference
@@ -477,7 +479,7 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
         unchanged = np.array_equal(after, edges) and not estimation.stopped
         rounds.append(count_changes(edges, edges if last else after))
         if last and not unchanged:
-            warn_unconverged(len(rounds), len(difference(edges, after)), estimation.stopped)
+            _warn_unconverged(len(rounds), len(difference(edges, after)), estimation.stopped)
         if last or unchanged:
             return Selection(energy, tests, n_candidates, rounds, unchanged)
         estimation.path.remove(difference(edges, after))
@@ -485,10 +487,13 @@ def select_in_rounds(rows, edges, model, search, estimation, *, n_candidates):
         edges = after
 
 
-def count_changes(before, after):
-    """Return the numbers of edges before a round of the search, of removed and of added edges."""
-    return {
-        "n_edges": len(before),
-        "left": len(difference(before, after)),
-        "entered": len(difference(after, before)),
-    }
+def _warn_unconverged(n_rounds, n_rejected, was_stopped):
+    cause, remedy = f"The search reached its limit of {n_rounds} rounds", "Leave out these edges"
+    if was_stopped:
+        cause = f"A callback or Ctrl-C stopped the search in round {n_rounds}"
+        remedy = "Leave out these edges, or fit again without the interruption"
+    warn_caller(
+        f"{cause}, before it converged. {n_rejected} of the selected edges do not meet the "
+        f"criterion of the search strategy, such as a small p-value (p_values_). {remedy}.",
+        ConvergenceWarning,
+    )
