@@ -491,4 +491,4 @@ def test_covariances_of_pseudo_likelihood_by_finite_differences(statistic, unary
     first = parts.get("unary", 0)
     for e, covariance in enumerate(found):
         place = slice(first + form.pair_start[e], first + form.pair_start[e + 1])
-        np.testing.assert_allclose(covariance, expected[place, place], rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(covariance, expected[place, place], rtol=1e-5, atol=1e-7)

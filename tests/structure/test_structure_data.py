@@ -28,6 +28,7 @@ from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.energies.log_linear import LogLinearForm
 from skmrf.structure import RemovalWhileLearning, Thresholding, assessment, search
+from skmrf.structure.mixed_nodes import Design, Multinomial
 from skmrf.structure.pairwise import PairwiseModel, transfer_parameters
 from skmrf.structure.rows import Columns, Rows, coincidence_probability, relabel_states
 from skmrf.structure.screening import pair_tables
@@ -441,3 +442,17 @@ def test_given_categories():
         ValueError, match=r"category 1, which was not seen .* categories are \[0, 7\]"
     ):
         learner(categories=[[0, 7]] * 5).fit(X)
+
+
+def test_regression_with_certain_states_can_be_solved():
+    """If all probabilities are 0 or 1, the ridge alone makes the information regular."""
+    numbers = np.linspace(-2.0, 2.0, 30)
+    X = np.column_stack([numbers, numbers > 0, np.arange(30) % 3])
+    design = Design.from_rows(X, np.ones(30), np.array([0, 2, 3]))
+    regression = Multinomial(design, 2, (0, 1))
+    parameters = np.zeros(regression.ridge.shape)
+    parameters[0] = 1e4, -3e3
+    log_p = regression.objective(parameters)[0]
+    assert np.isin(np.exp(log_p), (0.0, 1.0)).all()
+    information = regression.derivatives(parameters, log_p)[1]
+    assert np.isfinite(np.linalg.inv(information)).all()
