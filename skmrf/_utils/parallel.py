@@ -78,8 +78,8 @@ def _check_number(n_jobs):
     is_number = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and n_jobs != 0
     if n_jobs is not None and not is_number:
         raise ValueError(
-            "n_jobs must be None, the number of jobs, or a negative integer, such as -1 for all "
-            f"processors; got {n_jobs!r}."
+            "n_jobs must be None or an integer other than 0, such as -1 for all processors; got "
+            f"{n_jobs!r}."
         )
 
 

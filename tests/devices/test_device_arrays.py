@@ -14,7 +14,9 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor
+from skmrf._utils import rows as rows_module
 from skmrf.learners import PCD
+from skmrf.learners.base import has_missing
 from skmrf.training.device import DeviceUpdates
 
 jax = pytest.importorskip("jax")
@@ -38,6 +40,23 @@ def check_same_models(found, expected, rtol=1e-6):
         assert type(found.energy_.theta[k]) is np.ndarray
         assert_allclose(found.energy_.theta[k], v, rtol=rtol, atol=rtol)
     assert np.abs(expected.components_).max() > 0.01
+
+
+def test_rows_in_several_blocks(monkeypatch):
+    """Sums and checks of many rows, which are computed in blocks, include all blocks."""
+    for name in ("BLOCK_ENTRIES", "LARGE_ENTRIES"):
+        monkeypatch.setattr(rows_module, name, 4 * ROWS.shape[1])
+    weights = np.random.default_rng(2).random(len(ROWS))
+    assert_allclose(rows_module.weighted_sums(weights, ROWS), weights @ ROWS)
+    wrong = ROWS.copy()
+    wrong[-1, 4] = -1
+    assert has_missing(wrong)
+    assert not has_missing(ROWS)
+    with pytest.raises(ValueError, match="Column 4 holds"):
+        RBM(2, alpha=0.01, max_iter=1).fit(wrong)
+    infinite = np.where(wrong < 0, np.inf, ROWS)
+    with pytest.raises(ValueError, match=r"Column 4 .*infinity"):
+        RBM(2, alpha=0.01, max_iter=1).fit(infinite)
 
 
 # Memory maps -------------------------------------------------------------------------------

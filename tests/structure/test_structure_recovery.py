@@ -23,9 +23,16 @@ from zoo import random_tables
 
 from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
-from skmrf.datasets import make_non_decay_mrf
+from skmrf.datasets import make_ising, make_non_decay_mrf
 from skmrf.energies import FactorGraph
-from skmrf.structure import RemovalWhileLearning, WaldTests, fitted_graph, removal, significance
+from skmrf.structure import (
+    RemovalWhileLearning,
+    WaldTests,
+    fitted_graph,
+    removal,
+    search,
+    significance,
+)
 from skmrf.structure.significance import edge_probabilities, z_from_chi2
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -165,6 +172,28 @@ def test_false_edges_of_independent_columns(n_sets, level, control, seed):
     assert wrong <= binom.isf(RARE, n_sets, level + 0.01 * (control == "local-fdr"))
 
 
+def intervals_of(name, seed):
+    """Return confidence intervals of the strong edges of a grid, shape (n_edges, 2)."""
+    model = make_ising("grid", n_variables=9, coupling=0.7)
+    X = inference.sample(model, 1500, random_state=seed)
+    return np.array(learner(name).fit(X).confidence_intervals_)
+
+
+def test_intervals_of_pseudo_likelihood_are_wider(seed):
+    """With strong couplings, its estimates have larger errors than those of the likelihood."""
+    widths = {k: np.diff(intervals_of(k, seed)).mean() for k in ("pseudo-likelihood", "exact")}
+    assert widths["pseudo-likelihood"] > 1.02 * widths["exact"]
+
+
+def test_learning_ends_close_to_the_optimum(seed, monkeypatch):
+    """The error of the estimates is small compared with their confidence intervals."""
+    found = intervals_of("exact", seed)
+    monkeypatch.setattr(search, "MIN_GAIN", 0.0)
+    expected = intervals_of("exact", seed)
+    error = np.abs(found.mean(axis=1) - expected.mean(axis=1)).max()
+    assert error < 0.03 * np.diff(expected).mean()
+
+
 @pytest.mark.long
 def test_local_false_discovery_rate_finds_more_edges(seed):
     """In wide tables of few rows, it finds more edges than Holm's method, and few false ones."""
@@ -190,8 +219,8 @@ def test_tests_of_all_pairs_decide_which_edges_are_kept(seed):
     n_edges = dict.fromkeys((WaldTests, KeptByEdgesOnly), 0)
     for k in range(3):
         X = chain_rows(1000 * (seed + 1) + k, 200, 120, coupling=0.3)
-        for search in n_edges:
-            n_edges[search] += len(learner("pseudo-likelihood", search=search()).fit(X).edges_)
+        for kind in n_edges:
+            n_edges[kind] += len(learner("pseudo-likelihood", search=kind()).fit(X).edges_)
     assert n_edges[WaldTests] > n_edges[KeptByEdgesOnly]
 
 

@@ -396,9 +396,9 @@ def test_n_jobs_of_a_fit_is_the_number_of_threads(kind, monkeypatch, seed):
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "2", True])
 def test_invalid_numbers_of_jobs(n_jobs):
     X = np.random.default_rng(0).integers(2, size=(20, 3))
-    with pytest.raises(ValueError, match="n_jobs must be None, the number of jobs"):
+    with pytest.raises(ValueError, match="n_jobs must be None or an integer other than 0"):
         DiscreteMRF(n_jobs=n_jobs).fit(X)
-    with pytest.raises(ValueError, match="n_jobs must be None, the number of jobs"):
+    with pytest.raises(ValueError, match="n_jobs must be None or an integer other than 0"):
         CRF(n_jobs=n_jobs).fit([X], [X[:, 0]])
-    with pytest.raises(ValueError, match="n_jobs must be None, the number of jobs"):
+    with pytest.raises(ValueError, match="n_jobs must be None or an integer other than 0"):
         NNMRFBayesClassifier(n_jobs=n_jobs).fit(X + 0.5, X[:, 0])
