@@ -151,14 +151,24 @@ def _assume_distinct(_):
     return numba.types.none(), mark_arguments
 
 
-def _borrowed(_, array):
-    def drop_owner(context, builder, _, args):
-        view = make_array(array)(context, builder, args[0])
-        view.meminfo = cgutils.get_null_value(view.meminfo.type)
-        view.parent = cgutils.get_null_value(view.parent.type)
-        return view._getvalue()
+def _without_owner(context, builder, kind, value):
+    """Return an array, or a tuple of arrays, without the owners of its memory."""
+    if isinstance(kind, types.BaseTuple):
+        for k, part in enumerate(kind):
+            entry = _without_owner(context, builder, part, builder.extract_value(value, k))
+            value = builder.insert_value(value, entry, k)
+        return value
+    view = make_array(kind)(context, builder, value)
+    view.meminfo = cgutils.get_null_value(view.meminfo.type)
+    view.parent = cgutils.get_null_value(view.parent.type)
+    return view._getvalue()
 
-    return array(array), drop_owner
+
+def _borrowed(_, arrays):
+    def drop_owners(context, builder, _, values):
+        return _without_owner(context, builder, arrays, values[0])
+
+    return arrays(arrays), drop_owners
 
 
 # Vectors of four numbers --------------------------------------------------------------------
@@ -270,9 +280,9 @@ def _transpose(_, a, b, c, d):  # noqa: ARG001
 
 if numba.config.DISABLE_JIT:
 
-    def borrowed(array):
-        """Return the array unchanged, because only compiled code needs a view of it."""
-        return array
+    def borrowed(arrays):
+        """Return the array or the tuple of arrays unchanged; only compiled code needs a view."""
+        return arrays
 
     def lowest_bit(number):
         """Return the position of the lowest bit that is 1, or 64 if the number is 0."""
@@ -309,8 +319,9 @@ if numba.config.DISABLE_JIT:
         """Return the columns of the matrix that has the rows a, b, c and d."""
         return tuple(np.stack([a, b, c, d], axis=1))
 else:
-    #: Return a view of an array without reference counting. If arrays are read from tuples inside
-    #: of loops, the atomic reference counting takes several times longer than the arithmetic.
+    #: Return a view of an array, or of each array in a tuple, without reference counting. The
+    #: atomic reference counting takes several times longer than the arithmetic if arrays are read
+    #: from tuples inside of loops.
     borrowed = intrinsic(_borrowed)
     #: Tell the compiler that the array arguments of a kernel do not overlap. Otherwise each loop
     #: checks this at run time, which takes longer than short loops.

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import borrowed, inlined
+from ._jit import inlined
 
 TINY = 1e-200  # sums below may have lost terms by underflow; they are recomputed with logarithms
 PENALTY = 1e4  # nats, for states that only the current states of maximised variables exclude
@@ -51,39 +51,6 @@ class Work(NamedTuple):
     table: np.ndarray
     sums: np.ndarray
     joint: np.ndarray
-
-
-@inlined
-def borrowed_graph(g):
-    """Return the graph with array views that have no reference counts and are read faster."""
-    return Graph(
-        borrowed(g.n_states),
-        borrowed(g.state_start),
-        borrowed(g.clique_ptr),
-        borrowed(g.clique_vars),
-        borrowed(g.table_start),
-        borrowed(g.message_start),
-        borrowed(g.var_ptr),
-        borrowed(g.var_edge),
-        borrowed(g.var_clique),
-        borrowed(g.counting),
-        borrowed(g.maximised),
-    )
-
-
-@inlined
-def borrowed_work(work):
-    """Return the messages and scratch arrays as views that have no reference counts, for speed."""
-    return Work(
-        borrowed(work.messages),
-        borrowed(work.cavities),
-        borrowed(work.weights),
-        borrowed(work.totals),
-        borrowed(work.n_excluded),
-        borrowed(work.table),
-        borrowed(work.sums),
-        borrowed(work.joint),
-    )
 
 
 @inlined

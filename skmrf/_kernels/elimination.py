@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import inlined, kernel
+from .exponential import LONG_RANGE, exponential
 
 
 class Tree(NamedTuple):
@@ -281,12 +282,15 @@ def draw_categorical(scores, top, uniform):
     Returns the first state whose cumulative probability exceeds ``uniform``. ``scores`` are
     the unnormalised log-probabilities, and ``top`` is their maximum. ``scores`` is overwritten.
     """
+    for s in range(scores.size):
+        p = exponential(max(scores[s] - top, -LONG_RANGE))
+        scores[s] = p if scores[s] > -np.inf else 0.0
     total = 0.0
     last = 0
     for s in range(scores.size):
-        total += np.exp(scores[s] - top)
-        if scores[s] > -np.inf:
+        if scores[s] > 0.0:
             last = s
+        total += scores[s]
         scores[s] = total
     for s in range(last):
         if scores[s] > uniform * total:

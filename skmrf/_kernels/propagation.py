@@ -11,8 +11,6 @@ import numpy as np
 
 from ._jit import borrowed, copy_into, inlined, kernel
 from .belief import (
-    borrowed_graph,
-    borrowed_work,
     count_lost_sums,
     fill_log_table,
     fill_product_table,
@@ -301,7 +299,7 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
     runs start at these messages and write their last messages there. If it has no rows, runs start
     at uniform messages.
     """
-    g, work = borrowed_graph(graph), borrowed_work(scratch)
+    g, work = borrowed(graph), borrowed(scratch)
     cliques, variables = borrowed(scope.cliques), borrowed(scope.variables)
     n_clamped = scope.n_clamped
     log_potentials, potentials = borrowed(tables.log_potentials), borrowed(tables.potentials)
@@ -410,7 +408,7 @@ def bethe_log_partition(graph, tables, starts, scope, messages, scratch, beliefs
     exclude every state of a variable or a clique. If ``beliefs`` has entries, it receives the
     beliefs of each clique, at the positions of its slice of the table.
     """
-    g, work = borrowed_graph(graph), borrowed_work(scratch)
+    g, work = borrowed(graph), borrowed(scratch)
     cliques, variables = borrowed(scope.cliques), borrowed(scope.variables)
     n_clamped, log_potentials = scope.n_clamped, borrowed(tables.log_potentials)
     copy_into(messages, work.messages)
