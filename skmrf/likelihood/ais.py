@@ -19,8 +19,9 @@ from ..samplers import Product, spawn_generators, sweep
 from ..samplers.smc import Tempering, resample, run_smc
 from .intervals import (
     MIN_ESS,
-    TRUSTED_ESS,
     interval,
+    overlap,
+    spanning,
     without_upper_limit,
     zero_probability_result,
 )
@@ -74,12 +75,14 @@ def ais(
         further run has four times as many as the last one. If the last estimate is in the interval
         of the run before it and the effective sample size is at least half of the number of chains,
         the next run instead has up to four times as many chains. The runs end if the last estimate
-        is in the interval of the run before it, and the interval is at most ``target_width`` wide
-        or the effective sample size no longer grows (as with zero potentials, which no path can
-        avoid). They also end if the next run would exceed a total of 1.5e9 variable updates, which
-        take about half a minute. ``upper`` is inf if the last estimate is not in the interval of
-        the run before it when the time is over, or if the effective sample size is below 3. With a
-        given length there is one run, and ``upper`` is always finite.
+        is in the interval of the run before it, and the interval is at most ``target_width`` wide.
+        With zero potentials, which no path can avoid, they also end if the effective sample size
+        no longer grows. Other runs end if the next one would exceed a total of 1.5e9 variable
+        updates, which take about half a minute. ``upper`` is inf if the last estimate is not in the
+        interval of the run before it when the time is over, or if the effective sample size is
+        below 3. The exception is two intervals that overlap, each with an effective sample size of
+        at least half of the number of chains: the interval then contains both. With a given length
+        there is one run, and ``upper`` is always finite.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
         Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
@@ -313,20 +316,21 @@ def _estimate_with_longer_paths(path, widths, rng, n_temperatures):
 
     ``widths`` are the largest width that counts as converged, and the width at which runs end. If
     the last two runs disagree, the chains miss a part of the probability, and nobody knows how
-    large it is. The result then has no upper limit.
+    large it is. The result then has no upper limit. If their intervals overlap and most chains
+    count, the difference is noise of the chains. The interval then contains both.
     """
     max_width, target_width = widths
     spent, before = 0.0, path.estimate(max(n_temperatures // GROWTH, SHORTEST), max_width, rng)
     share_before = before.ess / path.n_chains
-    # Without zero potentials, an effective sample size below 10 can stay low for some lengths of
-    # the path and then increase.
-    trusted_ess = 0.0 if path.has_zero_potentials() else TRUSTED_ESS
+    # Without zero potentials, the effective sample size can stay low for some lengths of the path
+    # and then increase.
+    can_stop_growing = path.has_zero_potentials()
     while True:
         began = monotonic()
         result = path.estimate(n_temperatures, max_width, rng)
         seconds = monotonic() - began
         width, share = result.upper - result.lower, result.ess / path.n_chains
-        is_growing = share > SMALLEST_ESS_GROWTH * share_before or result.ess < trusted_ess
+        is_growing = not can_stop_growing or share > SMALLEST_ESS_GROWTH * share_before
         is_confirmed = before.lower - ROUNDING <= result.value <= before.upper + ROUNDING
         is_long = is_confirmed and share >= LONG_ENOUGH
         growth = min(GROWTH, (width / target_width) ** 2) if is_long and target_width else GROWTH
@@ -338,8 +342,10 @@ def _estimate_with_longer_paths(path, widths, rng, n_temperatures):
             or growth * seconds > remaining_time()
             or spent * (1 + growth) > MAX_UPDATES
         ):
-            is_known = is_confirmed and result.ess >= MIN_ESS
-            return result if is_known else without_upper_limit(result)
+            if is_confirmed and result.ess >= MIN_ESS:
+                return result
+            is_noise = min(share, share_before) >= LONG_ENOUGH and overlap(before, result)
+            return spanning(before, result, max_width) if is_noise else without_upper_limit(result)
         before, share_before = result, share
         if is_long:
             path = path.with_chains(int(growth * path.n_chains))

@@ -25,6 +25,17 @@ def without_upper_limit(result):
     return replace(result, upper=np.inf, converged=False)
 
 
+def overlap(first, second):
+    """Return whether the intervals of two results have a common point."""
+    return first.lower <= second.upper and second.lower <= first.upper
+
+
+def spanning(before, result, max_width):
+    """Return the result with an interval that contains that of the estimate before, too."""
+    lower, upper = min(before.lower, result.lower), max(before.upper, result.upper)
+    return replace(result, lower=lower, upper=upper, converged=bool(upper - lower <= max_width))
+
+
 def raise_to_bound(result, bound):
     """Return the result, or one without an upper limit if a lower bound of log Z is larger."""
     if bound <= result.value:

@@ -471,8 +471,8 @@ class _ScriptedPath(NamedTuple):
 
 def run_scripted(path, target_width=0.5):
     """Return the result, and the numbers of temperatures and of chains of the runs."""
-    rng = np.random.default_rng(0)
-    return _estimate_with_longer_paths(path, (1.0, target_width), rng, 1000), path.runs
+    how = (1.0, target_width), np.random.default_rng(0), 1000
+    return _estimate_with_longer_paths(path, *how), path.runs
 
 
 @pytest.mark.parametrize(
@@ -480,8 +480,7 @@ def run_scripted(path, target_width=0.5):
     [
         ([0.15, 0.155, 0.16, 0.17, 0.17], True, 2),
         ([0.01, 0.01, 0.09, 0.09, 0.09], True, 2),
-        ([0.15, 0.155, 0.16, 0.17, 0.17], False, 2),
-        ([0.01, 0.01, 0.09, 0.2, 0.21], False, 5),
+        ([0.15, 0.155, 0.16, 0.17, 0.17], False, 5),
         ([0.15, 0.2, 0.3, 0.45, 0.48], True, 5),
     ],
 )
@@ -511,16 +510,28 @@ def test_chains_are_not_added_while_two_runs_disagree():
 @pytest.mark.parametrize(
     ("values", "share", "upper"),
     [
-        ((0.0, 20.0, 21.0, 22.0, 22.5), 0.2, 30.0),  # the second change is small
+        ((0.0, 20.0, 21.0, 22.0, 22.5), 0.2, 31.5),  # the last changes are small
         ((0.0, 20.0, 40.0, 60.0, 80.0), 0.2, np.inf),
         ((0.0, -20.0, -40.0, -60.0, -80.0), 0.2, np.inf),
         ((0.0, 0.0, 0.0, 0.0, 0.0), 0.02, np.inf),
+        ((0.0, 10.0, 20.0, 30.0, 40.0), 0.2, np.inf),  # intervals overlap, but few chains count
     ],
 )
 def test_estimates_that_change_with_the_length_have_no_upper_limit(values, share, upper):
     result, _ = run_scripted(_ScriptedPath([share] * 5, [], False, values))
     assert result.upper == upper
     assert not result.converged
+
+
+@pytest.mark.parametrize(("last", "upper"), [(0.3, 0.5), (0.6, np.inf)])
+def test_intervals_that_overlap_are_joined_if_most_chains_count(last, upper):
+    path = _ScriptedPath([0.9] * 20, [], False, (0.0,) * 20, (0.4,) * 20)
+    run_scripted(path, 0.01)
+    values = (0.0,) * (len(path.runs) - 1) + (last,) * 3
+    result, _ = run_scripted(path._replace(runs=[], values=values), 0.01)
+    assert (result.value, result.converged) == (last, upper < np.inf)
+    lower = -0.2 if upper < np.inf else last - 0.2
+    assert_allclose((result.lower, result.upper), (lower, upper))
 
 
 # RAISE -------------------------------------------------------------------------------------
