@@ -38,7 +38,8 @@ PAIR_UPDATES, MIN_LAYER_UPDATES, UPDATES_PER_ROW = 1000, 1500, 2
 MAX_LAYER_UPDATES, UPDATES_TIMES_WEIGHTS = 6000, 3e8
 MAX_COUPLED_UPDATES, COUPLED_UPDATES_TIMES_WEIGHTS = 24_000, 1e9  # couplings and hidden units
 SHORT, MAX_SHORT_UPDATES = 3, 4000  # a fit that compares strengths has a third of the updates
-N_TEMPERATURES, MIN_CHAINS, MAX_CHAINS = 1000, 64, 256
+N_TEMPERATURES, MIN_CHAINS, MAX_CHAINS = (1000, 4000), 64, 256
+NARROW = 0.2  # nats; width of an interval of log Z for which the first length is enough
 MAX_SUMMED = 12  # units whose states are summed exactly, in less time than annealing takes
 MAX_SCORE_WORK = 1e8  # draws of a score in one direction with more than the least chains; 2 s
 
@@ -417,18 +418,15 @@ def _score(energy, rows, start, device):
     exact = _small_sum(energy)
     if exact is not None:
         return energy.log_marginal(rows.X) - exact.log_partition(energy)
-    n_affordable = MAX_SCORE_WORK / (N_TEMPERATURES * energy.sweep_work)
+    n_affordable = MAX_SCORE_WORK / (N_TEMPERATURES[0] * energy.sweep_work)
     n_chains = int(np.clip(n_affordable, MIN_CHAINS, MAX_CHAINS))
+    how = {"n_chains": n_chains, "start": start, "random_state": 0, "device": device}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
-        log_z = ais(
-            energy,
-            n_temperatures=N_TEMPERATURES,
-            n_chains=n_chains,
-            start=start,
-            random_state=0,
-            device=device,
-        )
+        for n_temperatures in N_TEMPERATURES:
+            log_z = ais(energy, n_temperatures=n_temperatures, **how)
+            if log_z.upper - log_z.lower <= NARROW:
+                break
     return energy.log_marginal(rows.X) - log_z.upper
 
 
