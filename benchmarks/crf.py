@@ -10,8 +10,12 @@ The grids are images of 100 x 100 pixels with three labels, drawn from a grid mo
 sampling. The features of a pixel are indicators of its label, with noise. A label is predicted by
 its largest marginal probability. The row "true parameters" has the marginals of long Gibbs chains
 with the parameters that generated the images, so no method has a lower expected error.
+
+The task "sums of chains" times log Z, the marginals and the moments (forward-backward) of 2,000
+chains of 25 positions.
 """
 
+import functools
 import gzip
 import tempfile
 import time
@@ -19,11 +23,15 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-from _common import markdown, options, save, write_tables
+from _common import interleaved, markdown, options, save, write_tables
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from skmrf import CRF, SequenceVectorizer
+from skmrf._utils.label_graphs import LabelGraphs
+from skmrf.energies.structured_protocols import LabelPotentials
+from skmrf.exact.label_trees import sums
 from skmrf.likelihood import label_graphs
 from skmrf.metrics import sequence_scores
 
@@ -42,6 +50,9 @@ STRIP_COLUMNS = {
     "close": "share up to .02",
     "largest": "largest difference",
 }
+SPEED_COLUMNS = {"n_labels": "labels", "nanoseconds": "ns a label pair and position"}
+SPEED = "sums of chains"
+N_LABELS_TIMED, N_CHAINS, LENGTH = (2, 3, 5, 10, 22, 26), 2000, 25
 WINDOW = range(-2, 3)
 REACH = 3  # largest distance of two pixels in a conjunction
 
@@ -292,6 +303,21 @@ def grid_rows(task, c2, is_fast):
     ]
 
 
+def sum_rows(is_fast):
+    """Return rows with the time of log Z, marginals and moments of random chains."""
+    rng, rows = np.random.default_rng(0), []
+    for n_labels in N_LABELS_TIMED[:2] if is_fast else N_LABELS_TIMED:
+        n_nodes = LENGTH * (100 if is_fast else N_CHAINS)
+        graphs = LabelGraphs.chains(np.zeros((n_nodes, 0)), np.full(n_nodes // LENGTH, LENGTH))
+        nodes, table = rng.normal(size=(n_nodes, n_labels)), rng.normal(size=(n_labels, n_labels))
+        potentials = LabelPotentials(nodes, table[None], None, n_labels)
+        call = {"sums": functools.partial(sums, graphs, potentials)}
+        with threadpool_limits(1):
+            seconds = interleaved(call, 25)["sums"]
+        rows.append({"n_labels": n_labels, "nanoseconds": 1e9 * seconds / n_nodes / n_labels**2})
+    return rows
+
+
 C2 = {"CoNLL-2000": 0.25}  # chosen by --held-out; 1 for other data
 PENALTIES, HELD_OUT = (0.25, 0.5, 1.0, 2.0), 0.15
 METHODS = {"skmrf": fit_skmrf, "python-crfsuite": fit_crfsuite}
@@ -330,7 +356,7 @@ def used_columns(rows):
 
 def main(argv=None):
     parser = options(__doc__, data=True)
-    tasks = [*TASKS, *GRIDS]
+    tasks = [*TASKS, *GRIDS, SPEED]
     parser.add_argument("--tasks", nargs="+", default=tasks, choices=tasks)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--c2", type=float, default=None, help="penalty c2 times sum of squares")
@@ -340,6 +366,8 @@ def main(argv=None):
     args = parser.parse_args(argv)
     folder, rows = Path(args.data_home or "") / "sequences", []
     for task in args.tasks:
+        if task == SPEED:
+            continue
         if task in GRIDS:
             rows += grid_rows(task, args.c2 or 1.0, args.fast)
             print(*rows[-4:], sep="\n", flush=True)
@@ -364,6 +392,9 @@ def main(argv=None):
     strips = [strip_row(task) for task in args.tasks if task in GRIDS]
     if strips:
         tables["crf propagation"] = markdown(strips, STRIP_COLUMNS)
+    if SPEED in args.tasks:
+        tables["crf speed"] = markdown(sum_rows(args.fast), SPEED_COLUMNS)
+        print(tables["crf speed"], flush=True)
     write_tables(args.results / "labels.md", tables)
 
 
