@@ -240,6 +240,11 @@ class Layout:
         return self.is_pairwise and not (self.n_states > 2).any()
 
     @cached_property
+    def n_entries_read(self):
+        """Number of table entries that a Gibbs sweep of all variables reads."""
+        return int(self.n_states[self.clique_vars].sum())
+
+    @cached_property
     def is_dense(self):
         """True if so many pairs have a table that matrix products are faster than loops."""
         return 16 * np.count_nonzero(self.orders == 2) >= len(self.n_states) ** 2

@@ -64,12 +64,11 @@ def is_possible(energy, parameters):
         for early stopping, no tables are tied, and an update takes at most about 50 ms.
     """
     layout = energy.layout
-    sizes = layout.n_states[layout.clique_vars]
     return (
         parameters.has_default_steps
         and not parameters.early_stopping
         and not layout.is_tied
-        and N_CHAINS * float(sizes.sum()) <= MAX_WORK
+        and N_CHAINS * layout.n_entries_read <= MAX_WORK
     )
 
 
