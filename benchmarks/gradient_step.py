@@ -17,7 +17,7 @@ from gibbs import N_CHAINS, numpy_binary, numpy_tables, random_pairs
 from threadpoolctl import threadpool_limits
 
 from skmrf._utils.rows import Batch
-from skmrf.energies import FactorGraph, factor_graph
+from skmrf.energies import FactorGraph, table_backed
 from skmrf.energies.conditionals import BinaryConditionals
 from skmrf.learners import PCD
 from skmrf.samplers import Product, layers
@@ -30,8 +30,8 @@ STEPS_PER_CALL = 8
 COMPILED = (
     (sampler, "sweep_tables"),
     (layers, "sweep_binary"),
-    (factor_graph, "add_moments"),
-    (factor_graph, "binary_form"),
+    (table_backed, "add_moments"),
+    (table_backed, "binary_form"),
     (FactorGraph, "_add_gram"),
 )
 COLUMNS = {
@@ -143,7 +143,6 @@ def clock(places):
 
         return call
 
-    places = [(owner, name) for owner, name in places if hasattr(owner, name)]
     originals = [getattr(owner, name) for owner, name in places]
     try:
         for (owner, name), original in zip(places, originals, strict=True):
