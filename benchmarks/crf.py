@@ -383,7 +383,8 @@ def main(argv=None):
             print(rows[-1], flush=True)
     if args.held_out:
         return
-    save(args, "crf", rows, COLUMNS, [__doc__.partition("\n\n")[2].strip()])
+    if rows:
+        save(args, "crf", rows, COLUMNS, [__doc__.partition("\n\n")[2].strip()])
     parts = {
         "crf": [row for row in rows if row["data"] not in GRIDS],
         "crf grids": [row for row in rows if row["data"] in GRIDS],

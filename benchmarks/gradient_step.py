@@ -4,7 +4,7 @@ A step is one Gibbs sweep of 512 chains, the difference between the sufficient s
 and chains, and an update of all parameters by Adam. Both implementations compute the statistics of
 the data once before. The step of skmrf is a step of ``DiscreteMRF.fit``, including the other work
 of the training loop: the gradient test of the adaptive rate, averaging and diagnostics. The share
-is the fraction of its time in compiled kernels and matrix products.
+is the fraction of its time in compiled kernels, without matrix products.
 """
 
 import time
@@ -42,7 +42,7 @@ COLUMNS = {
     "ratio": "numpy / skmrf",
     "per_update": "skmrf, ns a variable update",
     "per_parameter": "skmrf, ns a parameter",
-    "share": "share in kernels and BLAS",
+    "share": "share in compiled kernels",
 }
 
 

@@ -152,11 +152,13 @@ def _assume_distinct(_):
 
 
 def _without_owner(context, builder, kind, value):
-    """Return an array, or a tuple of arrays, without the owners of its memory."""
+    """Return a value without the owners of the memory of its arrays; tuples are searched."""
     if isinstance(kind, types.BaseTuple):
         for k, part in enumerate(kind):
             entry = _without_owner(context, builder, part, builder.extract_value(value, k))
             value = builder.insert_value(value, entry, k)
+        return value
+    if not isinstance(kind, types.Array):
         return value
     view = make_array(kind)(context, builder, value)
     view.meminfo = cgutils.get_null_value(view.meminfo.type)
@@ -319,9 +321,9 @@ if numba.config.DISABLE_JIT:
         """Return the columns of the matrix that has the rows a, b, c and d."""
         return tuple(np.stack([a, b, c, d], axis=1))
 else:
-    #: Return a view of an array, or of each array in a tuple, without reference counting. The
-    #: atomic reference counting takes several times longer than the arithmetic if arrays are read
-    #: from tuples inside of loops.
+    #: Return a view of an array, or of each array in a tuple, without reference counting. If arrays
+    #: are read from tuples inside of loops, atomic reference counting takes several times longer
+    #: than the arithmetic.
     borrowed = intrinsic(_borrowed)
     #: Tell the compiler that the array arguments of a kernel do not overlap. Otherwise each loop
     #: checks this at run time, which takes longer than short loops.

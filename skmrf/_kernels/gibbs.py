@@ -76,9 +76,9 @@ def sweep_chain(
 def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, scores, rng):
     """Draw a state of variable i given all others; update the index of each clique's table entry.
 
-    ``entry`` contains the index of the current table entry of each clique. Unsigned indices are
-    faster: signed ones are checked for negative numbers.
+    ``entry`` contains the index of the current table entry of each clique.
     """
+    # Indices are unsigned, because signed ones are checked for negative numbers.
     flat, cliques, strides = conditionals.flat, conditionals.var_clique, conditionals.var_stride
     old = x[i]
     first, last = conditionals.var_ptr[i], conditionals.var_ptr[i + 1]

@@ -41,7 +41,7 @@ SHORT, MAX_SHORT_UPDATES = 3, 4000  # a fit that compares strengths has a third 
 N_TEMPERATURES, MIN_CHAINS, MAX_CHAINS = (1000, 4000), 64, 256
 NARROW = 0.2  # nats; width of an interval of log Z for which the first length is enough
 MAX_SUMMED = 12  # units whose states are summed exactly, in less time than annealing takes
-MAX_SCORE_WORK = 1e8  # draws of a score in one direction with more than the least chains; 2 s
+MAX_SCORE_WORK = 1e8  # draws of the first run in one direction, if more than MIN_CHAINS are moved
 
 
 class Choice(NamedTuple):
@@ -413,7 +413,8 @@ def _fit(energy, data, parameters, alpha, rate, centre=None):
 def _score(energy, rows, start, device):
     """Return the log-likelihood of each row, with log Z or the upper limit of a quick log Z.
 
-    Reverse chains that begin at ``start`` raise the limit if annealing misses the data's modes.
+    Reverse chains that begin at ``start`` raise the limit if annealing misses the data's modes. If
+    the interval of log Z is wide, a second run has four times as many temperatures.
     """
     exact = _small_sum(energy)
     if exact is not None:

@@ -20,8 +20,7 @@ from ..samplers.smc import Tempering, resample, run_smc
 from .intervals import (
     MIN_ESS,
     interval,
-    overlap,
-    spanning,
+    join_intervals,
     without_upper_limit,
     zero_probability_result,
 )
@@ -77,12 +76,12 @@ def ais(
         the next run instead has up to four times as many chains. The runs end if the last estimate
         is in the interval of the run before it, and the interval is at most ``target_width`` wide.
         With zero potentials, which no path can avoid, they also end if the effective sample size
-        no longer grows. Other runs end if the next one would exceed a total of 1.5e9 variable
-        updates, which take about half a minute. ``upper`` is inf if the last estimate is not in the
-        interval of the run before it when the time is over, or if the effective sample size is
-        below 3. The exception is two intervals that overlap, each with an effective sample size of
-        at least half of the number of chains: the interval then contains both. With a given length
-        there is one run, and ``upper`` is always finite.
+        no longer grows. All runs end at 64,000 steps, and if the next run would exceed a total work
+        of 1.5e9 updates of two-state variables, which take about half a minute. ``upper`` is then
+        inf if the effective sample size is below 3, or if the last estimate is not in the interval
+        of the run before it. If these two intervals overlap, and the effective sample size of both
+        runs is at least half of the number of chains, the interval contains both instead. With a
+        given length there is one run, and ``upper`` is always finite.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
         Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
@@ -316,36 +315,38 @@ def _estimate_with_longer_paths(path, widths, rng, n_temperatures):
 
     ``widths`` are the largest width that counts as converged, and the width at which runs end. If
     the last two runs disagree, the chains miss a part of the probability, and nobody knows how
-    large it is. The result then has no upper limit. If their intervals overlap and most chains
-    count, the difference is noise of the chains. The interval then contains both.
+    large it is. The result then has no upper limit. If their intervals overlap, and the effective
+    sample size of both is at least half of the number of chains, the difference is random. The
+    interval then contains both intervals.
     """
     max_width, target_width = widths
     spent, before = 0.0, path.estimate(max(n_temperatures // GROWTH, SHORTEST), max_width, rng)
     share_before = before.ess / path.n_chains
-    # Without zero potentials, the effective sample size can stay low for some lengths of the path
-    # and then increase.
-    can_stop_growing = path.has_zero_potentials()
+    has_zeros = path.has_zero_potentials()
     while True:
         began = monotonic()
         result = path.estimate(n_temperatures, max_width, rng)
         seconds = monotonic() - began
         width, share = result.upper - result.lower, result.ess / path.n_chains
-        is_growing = not can_stop_growing or share > SMALLEST_ESS_GROWTH * share_before
+        # Without zero potentials, the effective sample size can stay low for some lengths of the
+        # path and then increase.
+        can_improve = not has_zeros or share > SMALLEST_ESS_GROWTH * share_before
         is_confirmed = before.lower - ROUNDING <= result.value <= before.upper + ROUNDING
         is_long = is_confirmed and share >= LONG_ENOUGH
         growth = min(GROWTH, (width / target_width) ** 2) if is_long and target_width else GROWTH
         growth = max(growth, 2.0)
         spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work
         if (
-            (is_confirmed and (width <= target_width or not (is_growing or is_long)))
+            (is_confirmed and (width <= target_width or not (can_improve or is_long)))
             or n_temperatures * (1 if is_long else GROWTH) > MAX_TEMPERATURES
             or growth * seconds > remaining_time()
             or spent * (1 + growth) > MAX_UPDATES
         ):
             if is_confirmed and result.ess >= MIN_ESS:
                 return result
-            is_noise = min(share, share_before) >= LONG_ENOUGH and overlap(before, result)
-            return spanning(before, result, max_width) if is_noise else without_upper_limit(result)
+            is_mixed = min(share, share_before) >= LONG_ENOUGH and result.ess >= MIN_ESS
+            joined = join_intervals(before, result, max_width) if is_mixed else None
+            return without_upper_limit(result) if joined is None else joined
         before, share_before = result, share
         if is_long:
             path = path.with_chains(int(growth * path.n_chains))

@@ -25,15 +25,22 @@ def without_upper_limit(result):
     return replace(result, upper=np.inf, converged=False)
 
 
-def overlap(first, second):
-    """Return whether the intervals of two results have a common point."""
-    return first.lower <= second.upper and second.lower <= first.upper
+def join_intervals(before, result, max_width):
+    """Return the last result with an interval that contains both intervals, or None.
 
-
-def spanning(before, result, max_width):
-    """Return the result with an interval that contains that of the estimate before, too."""
+    None means that the intervals do not overlap.
+    """
+    if before.lower > result.upper or result.lower > before.upper:
+        return None
     lower, upper = min(before.lower, result.lower), max(before.upper, result.upper)
-    return replace(result, lower=lower, upper=upper, converged=bool(upper - lower <= max_width))
+    difference = 0.5 * abs(result.value - before.value)
+    return replace(
+        result,
+        std_error=max(before.std_error, result.std_error, difference),
+        lower=lower,
+        upper=upper,
+        converged=bool(upper - lower <= max_width),
+    )
 
 
 def raise_to_bound(result, bound):

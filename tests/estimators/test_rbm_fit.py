@@ -3,6 +3,7 @@
 import pickle
 import tracemalloc
 from functools import cache
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -491,3 +492,21 @@ def test_rbm_learns_digits(mnist, learner, least, seed):
     assert model.log_partition_method_ == "exact"
     assert model.score(train) > least
     assert model.score(test) > least
+
+
+@pytest.mark.parametrize(("width", "lengths"), [(0.1, [1000]), (0.3, [1000, 4000])])
+def test_a_wide_interval_is_estimated_again(monkeypatch, width, lengths):
+    """Scores use the upper limit of the longest run, which is narrower."""
+    runs = []
+
+    def annealed(_, *, n_temperatures, **__):
+        runs.append(n_temperatures)
+        return SimpleNamespace(lower=0.0, upper=width / len(runs))
+
+    monkeypatch.setattr(_weight_decay, "ais", annealed)
+    n = _weight_decay.MAX_SUMMED + 1
+    energy = PairwiseEnergy(np.zeros((n, n)), np.zeros(n))
+    rows = SimpleNamespace(X=np.zeros((3, n), dtype=int))
+    scores = _weight_decay._score(energy, rows, rows.X, "cpu")
+    assert runs == lengths
+    np.testing.assert_allclose(scores, -width / len(lengths))

@@ -9,7 +9,7 @@ import twins
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import SMALL, TABLES, WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, possible_rows
 
-from skmrf._kernels._jit import CompilationMessage, kernel
+from skmrf._kernels._jit import CompilationMessage, borrowed, kernel
 from skmrf._kernels.ascent import adam_step, adam_step_sizes
 from skmrf._kernels.elimination import draw_categorical
 from skmrf._kernels.exponential import exponentials, logarithms, power_of_two
@@ -107,6 +107,20 @@ def test_categorical_never_draws_probability_zero():
     log_p = np.array([-np.inf, 0.0, -np.inf])
     for u in (0.0, 0.5, 1 - 2**-53):
         assert draw_categorical(log_p.copy(), 0.0, u) == 1
+    for u in (1e-300, 0.5, 1 - 2**-53):
+        assert draw_categorical(np.array([0.0, -1e6, -np.inf]), 0.0, u) == 0
+        assert draw_categorical(np.array([-1e6, -1e308, 0.0]), 0.0, u) == 2
+
+
+def test_borrowed_tuples_have_equal_entries():
+    @kernel
+    def add_up(arrays, out):
+        (x, (y, n)), z = borrowed(arrays), borrowed(out)
+        z[0] = x[0] + y[0] + n
+
+    out = np.zeros(1)
+    add_up((np.array([1.0]), (np.array([20.0]), 300)), out)
+    assert out[0] == 321.0
 
 
 # Gibbs sweeps -----------------------------------------------------------------------------

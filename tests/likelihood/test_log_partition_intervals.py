@@ -18,7 +18,6 @@ from skmrf.likelihood.ais import _estimate_with_longer_paths
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _lower_margin
 from skmrf.likelihood.model_path import ModelPath
-from skmrf.samplers.smc import resample
 
 FAST = {"n_temperatures": 200, "n_chains": 64}
 KINDS = ("glass", "frustrated", "ferromagnet", "tables", "zeros")
@@ -357,22 +356,7 @@ def test_unknown_option_raises(method, options):
     assert str(caught.value) == message
 
 
-# Resampling and margins -------------------------------------------------------------------
-
-
-def test_systematic_resampling():
-    log_weights = np.log([0.5, 0.0001, 0.25, 0.2499])
-    for seed in range(20):
-        times = np.bincount(resample(log_weights, 4, np.random.default_rng(seed)), minlength=4)
-        assert times[0] == 2
-        assert (times[1] <= 1).all()
-        assert abs(times[2] - 1) <= 1
-        assert times.sum() == 4
-    drawn = [resample(log_weights, 4, np.random.default_rng(s)) for s in range(4000)]
-    frequency = np.bincount(np.concatenate(drawn), minlength=4) / 16_000
-    assert_allclose(frequency, np.exp(log_weights), atol=0.02)
-    dead = np.array([-np.inf, 0.0, -np.inf])
-    assert (resample(dead, len(dead), np.random.default_rng(0)) == 1).all()
+# Margins ------------------------------------------------------------------------------------
 
 
 def test_margin_standard_error_and_ess():
@@ -514,7 +498,7 @@ def test_chains_are_not_added_while_two_runs_disagree():
         ((0.0, 20.0, 40.0, 60.0, 80.0), 0.2, np.inf),
         ((0.0, -20.0, -40.0, -60.0, -80.0), 0.2, np.inf),
         ((0.0, 0.0, 0.0, 0.0, 0.0), 0.02, np.inf),
-        ((0.0, 10.0, 20.0, 30.0, 40.0), 0.2, np.inf),  # intervals overlap, but few chains count
+        ((0.0, 10.0, 20.0, 30.0, 40.0), 0.2, np.inf),  # the last two intervals overlap
     ],
 )
 def test_estimates_that_change_with_the_length_have_no_upper_limit(values, share, upper):
@@ -523,15 +507,23 @@ def test_estimates_that_change_with_the_length_have_no_upper_limit(values, share
     assert not result.converged
 
 
-@pytest.mark.parametrize(("last", "upper"), [(0.3, 0.5), (0.6, np.inf)])
-def test_intervals_that_overlap_are_joined_if_most_chains_count(last, upper):
-    path = _ScriptedPath([0.9] * 20, [], False, (0.0,) * 20, (0.4,) * 20)
-    run_scripted(path, 0.01)
-    values = (0.0,) * (len(path.runs) - 1) + (last,) * 3
-    result, _ = run_scripted(path._replace(runs=[], values=values), 0.01)
-    assert (result.value, result.converged) == (last, upper < np.inf)
-    lower = -0.2 if upper < np.inf else last - 0.2
-    assert_allclose((result.lower, result.upper), (lower, upper))
+@pytest.mark.parametrize(
+    ("shares", "last", "width", "n_chains", "upper"),
+    [
+        ((0.9, 0.9), 0.3, 0.4, 100, 0.5),
+        ((0.9, 0.9), 0.8, 0.9, 100, 1.25),  # wider than 1 nat
+        ((0.9, 0.9), 0.6, 0.4, 100, np.inf),  # no overlap
+        ((0.9, 0.4), 0.3, 0.4, 100, np.inf),
+        ((0.4, 0.9), 0.3, 0.4, 100, np.inf),
+        ((0.6, 0.6), 0.3, 0.4, 4, np.inf),  # effective sample size of 2.4
+    ],
+)
+def test_intervals_that_overlap_are_joined(monkeypatch, shares, last, width, n_chains, upper):
+    monkeypatch.setitem(_estimate_with_longer_paths.__globals__, "MAX_UPDATES", 0.0)
+    path = _ScriptedPath(shares, [], False, (0.0, last), (width,) * 2, n_chains=n_chains)
+    result, _ = run_scripted(path)
+    assert (result.value, result.upper, result.converged) == (last, upper, upper < 1.0)
+    assert result.lower == (last if upper == np.inf else 0.0) - width / 2
 
 
 # RAISE -------------------------------------------------------------------------------------
