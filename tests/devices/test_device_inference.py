@@ -323,7 +323,7 @@ def test_rungs_of_a_device_are_inserted_and_dropped_as_on_the_host():
 
 @pytest.mark.parametrize("capacity", [30, 7])
 def test_rungs_of_a_device_fill_gaps(capacity):
-    """New rungs join distant models; if there is no room, the closest rungs are dropped first."""
+    """New rungs connect distant models; in full arrays, the closest rungs are dropped first."""
     rng, n = np.random.default_rng(0), 20
     free = BipartiteEnergy(np.zeros((n, 1)), np.zeros(n), np.zeros(1))
     energy = BipartiteEnergy(np.repeat([4.0, -4.0], n // 2)[:, None], np.zeros(n), np.zeros(1))
