@@ -46,6 +46,11 @@ class DeviceChains:
         shape = (shape,) if isinstance(shape, int) else shape
         return jax.random.uniform(self.split(), shape, dtype)
 
+    @staticmethod
+    def full_precision():
+        """Return a context in which matrix products have the full precision of float32."""
+        return jax.default_matmul_precision("highest")
+
     def run_if(self, condition, move, arrays):
         """Return ``move(arrays, chains)`` if a condition holds, else the given tuple of arrays."""
         key = self.split()

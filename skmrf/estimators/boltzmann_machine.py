@@ -119,7 +119,7 @@ class BoltzmannMachine(VisibleEstimator):
         Number of threads over blocks of Markov chains. Results do not depend on it.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
         Device of training, of sampling and of the estimate of log Z: the compiled functions of
-        numba, a GPU, or the default device of JAX. All learners by sampling except "ptt" run on it.
+        numba, a GPU, or the default device of JAX. All learners by sampling run on it.
         See the page "Training on a GPU" of the user guide.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training (Markov chains and held-out rows) and of the estimate of log Z.

@@ -109,8 +109,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         Number of threads over blocks of Markov chains and of rows. Results do not depend on it.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
         Device of training, :meth:`transform`, sampling and the estimate of log Z: the compiled
-        functions of numba, a GPU, or the default device of JAX. All learners by sampling except
-        "ptt" run on it. See the page "Training on a GPU" of the user guide.
+        functions of numba, a GPU, or the default device of JAX. All learners by sampling run on
+        it. See the page "Training on a GPU" of the user guide.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training (initial weights, Markov chains and held-out rows) and of the
         estimate of log Z. An int makes fits reproducible.

@@ -46,8 +46,8 @@ class Learner(BaseEstimator, ABC):
         Family of the learner. Learners of different families can have the same name.
     is_pure : bool
         Whether JAX can compile :meth:`step`, because it changes nothing and its operations do not
-        depend on values. The state of such a learner is a dataclass or None. Its field
-        ``generators``, if it has one, contains random generators.
+        depend on values. The state of such a learner, as :meth:`pad` returns it, is a dataclass
+        or None. Its field ``generators``, if it has one, contains random generators.
     needs_last_model : bool
         Whether :meth:`step` needs the field ``energy`` of its state: the model of the previous
         step. Only learners with ``is_pure`` use it.
@@ -130,6 +130,17 @@ class Learner(BaseEstimator, ABC):
             ``inference_converged``, the share of converged inference runs, is low in the last
             epoch.
         """
+
+    def pad(self, state):
+        """Return the state whose arrays have fixed shapes, for :meth:`step` on a device of JAX.
+
+        A learner needs this method only if the arrays of its state change their shapes.
+        """
+        return state
+
+    def unpad(self, state):
+        """Return the state from which :meth:`pad` would return this state."""
+        return state
 
     def n_messages(self, energy, n_rows):
         """Return the number of messages in a step, which determines the memory on a device.

@@ -73,9 +73,19 @@ class Ladder:
         """Chains of each rung, shape (n_rungs, n_chains, n_visible)."""
         return self.replicas.X
 
+    @property
+    def n_rungs(self):
+        """Number of rungs, with the independent variables."""
+        return len(self.rungs.energies)
+
+    @property
+    def mean_swap_rate(self):
+        """Mean over the pairs of neighbours of the running share of accepted swaps."""
+        return float(1.0 - self.replicas.rejection_rates.mean())
+
     def __len__(self):
         """Return the number of rungs, with the independent variables."""
-        return len(self.rungs.energies)
+        return self.n_rungs
 
     def __repr__(self):
         """Return a summary with the numbers of rungs and of chains."""
@@ -236,6 +246,13 @@ class Ladder:
         largest = int(max(self.states.max(initial=0), 1))
         X = self.states.astype(np.min_scalar_type(largest))
         return replace(self, replicas=replace(self.replicas, X=X, generators=[]))
+
+    def with_generators(self, rng):
+        """Return the ladder with new random generators if it has none, else the same ladder."""
+        if self.replicas.generators:
+            return self
+        generators = [spawn_generators(rng, self.states.shape[1]) for _ in range(len(self))]
+        return replace(self, replicas=replace(self.replicas, generators=generators))
 
     def restart(self, rng, n_chains=None):
         """Return the ladder with new random generators and without records of its past.

@@ -361,9 +361,9 @@ def swap_probability(log_ratios):
     It is 0 if a state would get probability zero.
     """
     at_low, at_high = log_ratios
-    possible = (at_low > -np.inf) & (at_high < np.inf)
+    xp, possible = namespace(log_ratios), (at_low > -np.inf) & (at_high < np.inf)
     with np.errstate(invalid="ignore"):
-        return np.where(possible, np.exp(np.minimum(at_low - at_high, 0.0)), 0.0)
+        return xp.where(possible, xp.exp(xp.minimum(at_low - at_high, 0.0)), 0.0)
 
 
 def _count_round_trips(last_end):

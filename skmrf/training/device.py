@@ -57,7 +57,9 @@ class DeviceUpdates:
 
     def __init__(self, update, learner, data, settings, state):
         _check_pure(learner, data, settings, type(state.energy))
-        self.settings, self.device, self.state = settings, settings.device, state
+        state = replace(state, learner=learner.pad(state.learner))
+        self.learner, self.settings, self.device = learner, settings, settings.device
+        self.state = state
         self.form = LearnerArrays(learner, state.learner)
         self.arrays = _arrays_of(state, settings.rate, self.form)
         n_chains = len(getattr(state.learner, "X", range(settings.batch_size)))
@@ -141,9 +143,10 @@ class DeviceUpdates:
         arrays = self.device.get(self.carry, self.arrays)
         energy, before = self.state.energy.with_theta(arrays["theta"]), self.state.learner
         generators = getattr(before, "generators", None)
+        learner_state = self.form.insert(arrays["learner"], energy, generators)
         return {
             "energy": energy,
-            "learner": self.form.insert(arrays["learner"], energy, generators),
+            "learner": self.learner.unpad(learner_state),
             "step": self.step,
             **{k: arrays[k] for k in SHARED_FIELDS},
         }

@@ -292,7 +292,8 @@ def test_chains_are_divided_among_devices():
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "learner", ["PCD(3000, 20)", "CD(n_sweeps=30)", "ParallelTempering(1500, betas=4)"]
+    "learner",
+    ["PCD(3000, 20)", "CD(n_sweeps=30)", "ParallelTempering(1500, betas=4)", "PTT(3000)"],
 )
 def test_gradients_on_several_devices(learner):
     run_on_devices(f"""

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from montecarlo import check_draws, check_mean_weight
+from montecarlo import check_draws, check_mean_weight, random_product
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from zoo import enumerate_states
@@ -19,15 +19,19 @@ from skmrf.energies import (
     SemiRestrictedEnergy,
 )
 from skmrf.inference import sample
-from skmrf.learners import CD, LR, LSSVM, MLEBP, MLEMF, MSSVM, CDPercLoss
+from skmrf.learners import CD, LR, LSSVM, MLEBP, MLEMF, MSSVM, PTT, CDPercLoss
+from skmrf.learners.ptt import LadderChains, PaddedLadder
 from skmrf.likelihood import ais
 from skmrf.samplers import Product, sweep
 from skmrf.samplers.gibbs_queries import draw_missing
+from skmrf.samplers.ladder import MIN_RATE, Ladder
+from skmrf.samplers.parallel_tempering import density_ratios
+from skmrf.samplers.smc import Tempering
 from skmrf.variational.bipartite import coordinate_ascent, mean_field, propagate
 
 jax = pytest.importorskip("jax")
 from skmrf._jax import devices, open_device
-from skmrf._jax.chains import CHAINS_A_KERNEL, kernel_in_order, loop_in_order
+from skmrf._jax.chains import CHAINS_A_KERNEL, DeviceChains, kernel_in_order, loop_in_order
 
 pytestmark = pytest.mark.long
 N_CHAINS = 4000
@@ -199,6 +203,176 @@ def test_same_seed_same_chains(energy):
     )
     assert (first == second).all()
     assert (first != third).any()
+
+
+# Ladders of models --------------------------------------------------------------------------
+
+
+def exact_ladder(kind, n, rng):
+    """Return a ladder whose chains have the distributions of its five rungs, which differ."""
+    energy = ENERGIES[kind]
+    X = np.zeros((n, 5), dtype=np.int16)
+    ladder = Ladder.start(random_product([2] * 5, rng), energy, X, rng)
+    for k, (beta, scale) in enumerate([(0.5, 1.0), (1.0, 0.3), (1.0, 0.6)]):
+        theta = {name: scale * values for name, values in energy.theta.items()}
+        ladder = ladder.drop(1) if k == 2 else ladder
+        ladder = ladder.insert(len(ladder) - 1, energy.with_theta(theta), beta, X, rng)
+    for k in range(len(ladder)):
+        visible, p = rung_distribution(ladder, k)
+        ladder.states[k] = visible[rng.choice(len(p), size=n, p=p)]
+    return ladder
+
+
+def rung_distribution(ladder, k):
+    """Return the visible states and their probabilities under a rung, by enumeration."""
+    visible, _ = visible_distribution(ladder.energy)
+    log_f = np.asarray(ladder.rungs.log_density(visible)(k), dtype=float)
+    return visible, np.exp(log_f - np.logaddexp.reduce(log_f))
+
+
+def run_on_device(function, ladder, *, capacity=7, seed=0):
+    """Return the result of a compiled function of a padded ladder, its path and chains."""
+    padded = PaddedLadder.pad(ladder, capacity)
+    for values in (*padded.theta.values(), padded.betas):
+        values[len(ladder) :] = np.nan  # entries after the last rung have no effect
+    path = Tempering(ladder.rungs.reference, ladder.energy)
+
+    def run(padded, key):
+        chains = DeviceChains(key)
+        with chains.full_precision():
+            return function(padded, path, chains)
+
+    result = jax.device_get(jax.jit(run)(padded, jax.random.key(seed)))
+    return result.unpad(path) if isinstance(result, PaddedLadder) else result
+
+
+def check_same_ladders(found, expected):
+    assert len(found) == len(expected)
+    assert found.rungs.betas == expected.rungs.betas
+    assert_array_equal(found.states, expected.states)
+    assert_allclose(found.replicas.rejection_rates, expected.replicas.rejection_rates, rtol=1e-6)
+    for energy, other in zip(found.rungs.energies, expected.rungs.energies, strict=True):
+        for name, values in other.theta.items():
+            assert_allclose(energy.theta[name], values, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["layers", "coupled layers"])
+def test_rungs_of_a_device_keep_their_distributions(kind):
+    """Sweeps and swaps of both kinds of pairs leave the distributions of all rungs invariant."""
+    ladder = exact_ladder(kind, N_CHAINS, np.random.default_rng(0))
+
+    def advance(padded, path, chains):
+        for _ in range(4):
+            padded = padded.advance(path, chains)
+        return padded
+
+    after = run_on_device(advance, ladder)
+    for k in range(len(ladder)):
+        assert (after.states[k] != ladder.states[k]).any()
+        check_draws(after.states[k], *rung_distribution(ladder, k))
+    with pytest.raises(AssertionError, match="was drawn"):
+        check_draws(after.states[-1], *rung_distribution(ladder, 1))
+    assert (after.replicas.rejection_rates != 0.5).all()
+    assert after.replicas.parity == 0
+
+
+@pytest.mark.parametrize("kind", ["layers", "coupled layers"])
+def test_swap_probabilities_of_a_device(kind):
+    """Log ratios of densities are those of the host, for pairs with all kinds of temperatures."""
+    ladder = exact_ladder(kind, 50, np.random.default_rng(0))
+    low = range(len(ladder) - 1)
+
+    def ratios(padded, path, _):
+        return [padded.log_ratios(path, k, k + 1) for k in low]
+
+    for k, found in enumerate(run_on_device(ratios, ladder)):
+        pair = [k, k + 1]
+        assert_allclose(found, density_ratios(ladder.rungs, ladder.states[pair], pair), atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["layers", "coupled layers"])
+def test_moves_of_a_ladder_have_full_precision(kind):
+    """On a GPU, products of rounded numbers would be log-densities of another model."""
+    ladder = exact_ladder(kind, 5, np.random.default_rng(0))
+    given = ladder.rungs.reference, ladder.energy, ladder.states[-1]
+
+    def move(padded, key):
+        state = LadderChains(None, *given, None, [], rungs=padded)
+        return PTT()._move_on_device(state, True, DeviceChains(key))
+
+    moves = str(jax.make_jaxpr(move)(PaddedLadder.pad(ladder, 7), jax.random.key(0)))
+    assert moves.count("dot_general[") > 10
+    assert moves.count("Precision.HIGHEST, Precision.HIGHEST") == moves.count("dot_general[")
+
+
+def test_rungs_of_a_device_are_inserted_and_dropped_as_on_the_host():
+    rng = np.random.default_rng(0)
+    ladder = exact_ladder("layers", 200, rng)
+    ladder.replicas.rejection_rates[:] = [0.1, 0.2, 0.3, 0.4]
+    last = ladder.energy.with_theta({k: v + 0.1 for k, v in ladder.energy.theta.items()})
+    X = ladder.states[1]
+
+    def change(padded, path, chains):
+        padded = padded.with_last(last, X).append().insert(2, ladder.energy.theta, 0.25, X)
+        return padded.drop(padded.closest(path, chains))
+
+    expected = ladder.with_last(last, X).append(rng).insert(2, ladder.energy, 0.25, X, rng)
+    check_same_ladders(run_on_device(change, ladder), expected.drop_closest())
+    check_same_ladders(run_on_device(lambda padded, *_: padded, ladder), ladder)
+
+
+@pytest.mark.parametrize("capacity", [30, 7])
+def test_rungs_of_a_device_fill_gaps(capacity):
+    """New rungs connect distant models; in full arrays, the closest rungs are dropped first."""
+    rng, n = np.random.default_rng(0), 20
+    free = BipartiteEnergy(np.zeros((n, 1)), np.zeros(n), np.zeros(1))
+    energy = BipartiteEnergy(np.repeat([4.0, -4.0], n // 2)[:, None], np.zeros(n), np.zeros(1))
+    X = np.tile(np.arange(n) < n // 2, (300, 1)).astype(np.int16)
+    random = rng.integers(0, 2, X.shape)
+    ladder = Ladder.start(Product.uniform([2] * n), free, random, rng)
+    for k in (1, 2):
+        near = free.interpolate(energy, 0.01 * k)
+        ladder = ladder.insert(len(ladder) - 1, near, 1.0, random, rng)
+    ladder = ladder.with_last(energy, X)
+
+    def fill(padded, path, chains):
+        return padded.fill(path, chains, max_inserted=20)
+
+    filled = run_on_device(fill, ladder, capacity=capacity)
+    assert ladder.swap_rate(3, 4) < 0.01
+    assert min(filled.swap_rate(k, k + 1) for k in range(len(filled) - 1)) > MIN_RATE - 1e-6
+    assert len(filled) == 6 if capacity == 7 else len(filled) >= 8
+    weights = [float(energy.theta["weights"][0, 0]) for energy in filled.rungs.energies[1:]]
+    assert_allclose(weights[-4:], [1.06, 2.04, 3.02, 4.0], rtol=1e-6)
+
+
+def test_ladders_of_a_device_find_both_modes():
+    """Plain chains stay in the mode where they start; chains of a ladder leave it."""
+    rng, n = np.random.default_rng(0), 200
+    energy = PairwiseEnergy(0.7 * (1 - np.eye(8)), np.full(8, 0.03))
+    visible, p = visible_distribution(energy)
+    share = p[visible.sum(axis=1) > 4].sum()
+    X = np.zeros((n, 8), dtype=np.int16)
+    free = energy.with_theta({k: 0.0 * v for k, v in energy.theta.items()})
+    ladder = Ladder.start(Product.uniform([2] * 8), free, X, rng)
+    for k in range(1, 5):
+        ladder = ladder.insert(len(ladder) - 1, free.interpolate(energy, k / 5), 1.0, X, rng)
+    ladder = ladder.with_last(energy, X)
+
+    def follow(padded, path, chains):
+        def advance(carry, chains):
+            count, total, padded = carry
+            padded = padded.advance(path, chains)
+            up = (padded.states.sum(axis=1) > 4).mean()
+            return count + 1, total + up * (count >= 40), padded
+
+        return chains.run_while(lambda carry: carry[0] < 110, advance, (0, 0.0, padded))[1]
+
+    found = run_on_device(follow, ladder) / 70
+    assert 0.5 < share < 0.8
+    assert abs(found - share) < 5 * np.sqrt(share * (1 - share) / n)
+    stuck, _ = sweep(energy, X, device_chains(rng), n_sweeps=100)
+    assert (stuck.sum(axis=1) > 4).mean() < share - 0.25
 
 
 # Conditional models --------------------------------------------------------------------------

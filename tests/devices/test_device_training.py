@@ -24,13 +24,14 @@ from skmrf.learners import (
     MCMCMLE,
     PCD,
     PSMC,
+    PTT,
     SMC,
     Exact,
     ParallelTempering,
     ParticleFilteredMCMCMLE,
     TemperedTransitions,
 )
-from skmrf.learners.registry import LEARNERS
+from skmrf.likelihood.ladder import ladder_log_partition
 from skmrf.training import Checkpoint, ScoreMonitor, device, loop
 from skmrf.training.optimizers import SGD, Adam, Momentum
 from skmrf.training.penalties import L1, L2, ElasticNet
@@ -247,6 +248,7 @@ LONG_RUNS = [
     (PSMC(n_particles=2000), "layers of signs"),
     (PSMC(n_particles=2000, refresh="split"), "coupled layers"),
     (PSMC(n_particles=9000, refresh="none"), "pairs"),
+    (PTT(n_chains=2000, swap_every=2), "layers"),
 ]
 
 
@@ -295,6 +297,7 @@ def exact_score(model, X):
         ("cd", "pairs"),
         ("tempered-transitions", "coupled layers"),
         ("parallel-tempering", "rbm"),
+        ("ptt", "coupled layers"),
     ],
 )
 @quiet
@@ -376,18 +379,57 @@ class Killed(ScoreMonitor):
         return False
 
 
+LADDER = PTT(n_chains=60, swap_every=2, target_swap_rate=0.85, max_rungs=4)
+
+
 @quiet
-def test_checkpoints_resume(tmp_path):
+def test_ladder_of_a_fit(monkeypatch):
+    """A fit on a device keeps a ladder of numpy arrays, from which a fit on the CPU continues."""
+    model = small_fit("pairs", learner=LADDER, warm_start=True, max_iter=40).fit(ROWS)
+    assert model.history_["n_rungs"][0] == 3
+    assert model.history_["n_rungs"][-1] == 4
+    saved = model._loop_state.learner.rungs
+    assert all(type(v) is np.ndarray for e in saved.rungs.energies for v in e.theta.values())
+    assert b"jax" not in pickle.dumps(saved)
+    estimate = ladder_log_partition(model.ladder_, 0).result
+    assert abs(estimate.value - model.log_partition_) < 5 * estimate.std_error
+    assert model.equilibrium_["missed"] < 0.2
+    for name, n_iter in (("jax", 80), ("cpu", 120)):
+        model.set_params(device=name).fit(ROWS)
+        assert model.n_iter_ == n_iter
+        assert model._loop_state.learner.age == 3 * n_iter
+    assert model.partial_fit(ROWS).n_iter_ == 121
+
+    def interrupted(self, *args):
+        if self.step == 60:
+            raise KeyboardInterrupt
+        return call(self, *args)
+
+    call = device.DeviceUpdates._call
+    monkeypatch.setattr(device.DeviceUpdates, "_call", interrupted)
+    with pytest.warns(ConvergenceWarning, match="Interrupted"):
+        model = small_fit("pairs", learner=LADDER, max_iter=40).fit(ROWS)
+    assert model.n_iter_ == 20
+    assert len(model._ladder) == 4
+    assert model.sample(5, random_state=0).shape == (5, 6)
+
+
+@quiet
+@pytest.mark.parametrize(
+    ("kind", "learner"), [("rbm", "pcd"), pytest.param("pairs", LADDER, marks=pytest.mark.long)]
+)
+def test_checkpoints_resume(kind, learner, tmp_path):
     """A fit that was killed and is resumed has the model of an uninterrupted fit."""
     path = tmp_path / "fit.joblib"
-    model = small_fit(max_iter=6)
+    model = small_fit(kind, max_iter=6, learner=learner)
     whole = clone(model).fit(ROWS)
     with pytest.raises(InterruptedError):
         clone(model).set_callbacks(Checkpoint(path, interval=0), Killed()).fit(ROWS)
     assert b"jaxlib" not in path.read_bytes()
     resumed = clone(model).set_callbacks(Checkpoint(path, interval=0)).fit(ROWS)
     assert resumed.history_["n_updates"] == whole.history_["n_updates"]
-    assert_allclose(resumed.components_, whole.components_, rtol=1e-6)
+    for name, values in whole.energy_.theta.items():
+        assert_allclose(resumed.energy_.theta[name], values, rtol=1e-6)
 
 
 @quiet
@@ -490,9 +532,11 @@ def test_without_jax(monkeypatch):
 
 @quiet
 def test_learners_that_do_not_run_on_a_device(monkeypatch):
-    assert not LEARNERS["ptt"].is_pure
-    with pytest.raises(ValueError, match=r"does not run on a device.*'psmc', 'smc'.*cpu"):
-        small_fit(learner="ptt").fit(ROWS)
+    class HostPCD(PCD):
+        is_pure = False
+
+    with pytest.raises(ValueError, match=r"does not run on a device.*'psmc', 'ptt', 'smc'.*cpu"):
+        small_fit(learner=HostPCD()).fit(ROWS)
     with pytest.raises(ValueError, match=r'n_annealed above 0 needs device="cpu"'):
         small_fit(learner=PCD(n_annealed=2)).fit(ROWS)
     with pytest.raises(ValueError, match=r'exact" runs on a device of JAX only for an RBM'):
