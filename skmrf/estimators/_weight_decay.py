@@ -35,7 +35,8 @@ RECENCY = 8.0  # recent iterates have large weights in the average, because iter
 MIN_ROWS, MIN_TEST_ROWS = 50, 10  # with fewer rows, strengths are not compared
 MAX_HELD_OUT, MAX_TRAIN = 2000, 50_000  # rows of the comparison
 PAIR_UPDATES, MIN_LAYER_UPDATES, UPDATES_PER_ROW = 1000, 1500, 2
-MAX_LAYER_UPDATES, UPDATES_TIMES_WEIGHTS = 6000, 3e8
+MAX_LAYER_UPDATES, UPDATES_TIMES_WEIGHTS = (6000, 12_000), 3e8
+ROWS_PER_UPDATE = 5  # for the largest number of updates between these two
 MAX_COUPLED_UPDATES, COUPLED_UPDATES_TIMES_WEIGHTS = 24_000, 1e9  # couplings and hidden units
 SHORT, MAX_SHORT_UPDATES = 3, 4000  # a fit that compares strengths has a third of the updates
 N_TEMPERATURES, MIN_CHAINS, MAX_CHAINS = (1000, 4000), 64, 256
@@ -138,11 +139,12 @@ def preconditioned_settings(settings, energy, data, rate, *, is_short=False):
 
 
 def _n_updates(energy, n_rows):
-    """Return the number of updates: fewer for few rows and for large models."""
+    """Return the number of updates: more for many rows, and fewer for large models."""
     if isinstance(energy, PairwiseEnergy):
         return PAIR_UPDATES
     n_weights = sum(v.size for v in energy.theta.values() if v.ndim == 2)
-    largest, work = MAX_LAYER_UPDATES, UPDATES_TIMES_WEIGHTS
+    largest = np.clip(n_rows / ROWS_PER_UPDATE, *MAX_LAYER_UPDATES)
+    work = UPDATES_TIMES_WEIGHTS
     if isinstance(energy, SemiRestrictedEnergy):
         largest, work = MAX_COUPLED_UPDATES, COUPLED_UPDATES_TIMES_WEIGHTS
     n_updates = min(work / n_weights, UPDATES_PER_ROW * n_rows)

@@ -101,7 +101,7 @@ def test_scores_of_small_models_are_exact(kind, monkeypatch, seed):
 def test_strength_of_the_weight_decay_is_chosen(monkeypatch, seed):
     """Rows of independent columns get the strongest decay; two patterns get a good model."""
     monkeypatch.setattr(_weight_decay, "MIN_LAYER_UPDATES", 900)
-    monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", 900)
+    monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", (900, 900))
     rng = np.random.default_rng(seed)
     noise = (rng.random((200, 30)) < 0.4).astype(int)
     model = RBM(30, random_state=seed).fit(noise)
@@ -119,7 +119,7 @@ def test_strength_of_the_weight_decay_is_chosen(monkeypatch, seed):
 def test_rates_that_diverge_are_not_chosen(monkeypatch, seed):
     monkeypatch.setattr(_weight_decay, "LAYER_RATES", (1e38, 0.05))
     monkeypatch.setattr(_weight_decay, "MIN_LAYER_UPDATES", 300)
-    monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", 300)
+    monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", (300, 300))
     assert RBM(2, random_state=seed).fit(bits()).learning_rate_ == 0.05
 
 
@@ -197,7 +197,7 @@ def test_initial_weights_of_a_tree_are_compared(monkeypatch, seed):
     rng = np.random.default_rng(seed)
     X = np.cumsum(rng.random((300, 20)) < 0.05, axis=1) % 2 ^ rng.integers(2, size=(300, 1))
     monkeypatch.setattr(_weight_decay, "MIN_LAYER_UPDATES", 600)
-    monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", 600)
+    monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", (600, 600))
     score = RBM(19, random_state=seed).fit(X).score(X)
     monkeypatch.setattr(_hidden_layer, "tree_layers", lambda energy, _: energy)
     without = RBM(19, random_state=seed).fit(X).score(X)
