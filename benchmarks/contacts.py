@@ -31,7 +31,6 @@ from _common import markdown, options, save, timed, write_tables
 
 from skmrf import DiscreteMRF, MRFStructureLearner
 from skmrf.datasets import average_product_correction, similarity_weights
-from skmrf.learners import PCD
 from skmrf.samplers import spawn_generators, sweep
 from skmrf.structure import WaldTests
 
@@ -73,7 +72,6 @@ GENERATIVE_COLUMNS = {
 MODELS = {
     "DiscreteMRF()": {},
     "pseudo-likelihood, alpha = 0.02": {"learner": "pseudo-likelihood", "alpha": ALPHA},
-    "PCD, alpha = 0.002": {"learner": PCD(n_chains=1000), "alpha": 0.002},
     "independent columns": {"cliques": "independent", "learner": "exact", "alpha": 0.001},
 }
 N_CHAINS, N_RECORDS, N_BETWEEN = 2000, 5, 20  # chains, and states of each that are 20 sweeps apart
