@@ -245,7 +245,7 @@ def draw_group(coupling, units, limits, first, last, within, values, changes, fl
 def add_products(weights, changes, n, out):
     """Add the products of the first n rows of ``changes`` and their weights; other weights are 0.
 
-    ``changes`` has BLOCK entries per row, of which the first ``out.size`` are used.
+    Each row of ``changes`` has BLOCK entries. Only its first ``out.size`` entries are used.
     """
     assume_distinct()
     changes = borrowed(changes)

@@ -344,8 +344,8 @@ def _estimate_with_longer_paths(path, widths, rng, n_temperatures):
         ):
             if is_confirmed and result.ess >= MIN_ESS:
                 return result
-            is_mixed = min(share, share_before) >= LONG_ENOUGH and result.ess >= MIN_ESS
-            joined = join_intervals(before, result, max_width) if is_mixed else None
+            is_random = min(share, share_before) >= LONG_ENOUGH and result.ess >= MIN_ESS
+            joined = join_intervals(before, result, max_width) if is_random else None
             return without_upper_limit(result) if joined is None else joined
         before, share_before = result, share
         if is_long:

@@ -512,6 +512,7 @@ def test_estimates_that_change_with_the_length_have_no_upper_limit(values, share
     [
         ((0.9, 0.9), 0.3, 0.4, 100, 0.5),
         ((0.9, 0.9), 0.8, 0.9, 100, 1.25),  # wider than 1 nat
+        ((0.9, 0.9), 4.0, 5.0, 100, 6.5),  # standard errors of 1 nat
         ((0.9, 0.9), 0.6, 0.4, 100, np.inf),  # no overlap
         ((0.9, 0.4), 0.3, 0.4, 100, np.inf),
         ((0.4, 0.9), 0.3, 0.4, 100, np.inf),
@@ -524,6 +525,7 @@ def test_intervals_that_overlap_are_joined(monkeypatch, shares, last, width, n_c
     result, _ = run_scripted(path)
     assert (result.value, result.upper, result.converged) == (last, upper, upper < 1.0)
     assert result.lower == (last if upper == np.inf else 0.0) - width / 2
+    assert result.std_error == (1.0 if upper == np.inf else max(1.0, last / 2))
 
 
 # RAISE -------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ def intervals_of(name, seed):
 
 
 def test_intervals_of_pseudo_likelihood_are_wider(seed):
-    """With strong couplings, its estimates have larger errors than those of the likelihood."""
+    """Intervals by pseudo-likelihood are wider than exact ones if the couplings are strong."""
     widths = {k: np.diff(intervals_of(k, seed)).mean() for k in ("pseudo-likelihood", "exact")}
     assert widths["pseudo-likelihood"] > 1.02 * widths["exact"]
 
