@@ -430,6 +430,25 @@ def test_trivariate_rows(load, monkeypatch, tmp_path):
     assert (tmp_path / "nnmrf_trivariate.png").stat().st_size > 5000
 
 
+def test_times_of_chains(load, tmp_path):
+    load("crf").main(["--fast", "--tasks", "sums of chains", "--results", str(tmp_path)])
+    table = (tmp_path / "labels.md").read_text()
+    assert "| 2 " in table
+    assert "| 3 " in table
+    assert not (tmp_path / "crf.json").exists()
+
+
+def test_connected_frequencies(load, seed):
+    rng = np.random.default_rng(seed)
+    X, weights = rng.integers(0, 21, (40, 3)), rng.random(40)
+    found = load("contacts").connected_frequencies(X, weights).reshape(3, 21, 21)
+    for (i, j), table in zip([(0, 1), (0, 2), (1, 2)], found, strict=True):
+        a, b = X[5, i], X[5, j]
+        first, second = X[:, i] == a, X[:, j] == b
+        p, q, both = (np.average(v, weights=weights) for v in (first, second, first & second))
+        assert_allclose(table[a, b], both - p * q, atol=1e-6)
+
+
 @pytest.mark.parametrize("variance", [1.0, 50.0])
 def test_trivariate_partition_function(load, variance, seed):
     script = load("nnmrf_trivariate")
