@@ -12,7 +12,7 @@ import time
 import warnings
 
 import numpy as np
-from _common import markdown, options, save
+from _common import markdown, options, save, write_tables
 from threadpoolctl import threadpool_limits
 
 from skmrf import DiscreteMRF, inference
@@ -223,7 +223,7 @@ def main(argv=None):
         f"standard errors. {N_TRAIN} training rows, exact log Z."
     )
     save(args, "learners", lines, columns, [note])
-    (args.results / "learners.md").write_text(markdown(lines, columns) + "\n")
+    write_tables(args.results / "defaults.md", {"learners": markdown(lines, columns)})
     draw(args.results / "learners.png", rows, times)
 
 

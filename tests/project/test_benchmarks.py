@@ -140,7 +140,7 @@ def test_learners_rows(load, tmp_path):
             assert 0 < row["gaps"][-1] < 0.1  # estimation error with 2,000 rows
     lost = script.gaps_of(rows, "weak grid", "bp-cd") - script.gaps_of(rows, "weak grid", "exact")
     assert (lost > 0.05).all()
-    assert '`"pcd"`' in (tmp_path / "learners.md").read_text()
+    assert '`"pcd"`' in (tmp_path / "defaults.md").read_text()
     assert (tmp_path / "learners.png").stat().st_size > 5000
 
 
