@@ -19,7 +19,9 @@ from ..samplers import Product, spawn_generators, sweep
 from ..samplers.smc import Tempering, resample, run_smc
 from .intervals import (
     MIN_ESS,
+    compare_references,
     interval,
+    is_inside,
     join_intervals,
     without_upper_limit,
     zero_probability_result,
@@ -28,14 +30,13 @@ from .model_path import ModelPath, check_reference_model
 
 FIRST_TEMPERATURES = 1000
 GROWTH = 4
-ROUNDING = 1e-6  # nats
 SHORTEST = 10  # temperatures of the path with which the first estimate is compared, at least
 SMALLEST_ESS_GROWTH = 1.1  # for a path that is four times as long
 LONG_ENOUGH = 0.5  # effective share of the chains from which more chains are added
 MAX_TEMPERATURES = 64_000
 MAX_UPDATES = 1.5e9
 N_BURN_IN = 100
-N_REFERENCE_SWEEPS = 20
+N_REFERENCE_SWEEPS, N_REFERENCE_CHAINS = 20, 1024
 N_PILOT_CHAINS = 128
 CHAINS_AT_ONCE = 4096
 
@@ -74,22 +75,23 @@ def ais(
         further run has four times as many as the last one. If the last estimate is in the interval
         of the run before it and the effective sample size is at least half of the number of chains,
         the next run instead has up to four times as many chains. The runs end if the last estimate
-        is in the interval of the run before it, and the interval is at most ``target_width`` wide.
-        With zero potentials, which no path can avoid, they also end if the effective sample size
-        no longer grows. All runs end at 64,000 steps, and if the next run would exceed a total work
-        of 1.5e9 updates of two-state variables, which take about half a minute. ``upper`` is then
-        inf if the effective sample size is below 3, or if the last estimate is not in the interval
-        of the run before it. If these two intervals overlap, and the effective sample size of both
-        runs is at least half of the number of chains, the interval contains both instead. With a
-        given length there is one run, and ``upper`` is always finite.
+        is in the interval of the run before it, the interval is at most ``target_width`` wide, and
+        a run from a second reference distribution confirms it. With zero potentials, which no path
+        can avoid, they also end if the effective sample size no longer grows. All runs end at
+        64,000 steps, and if the next run would exceed a total work of 1.5e9 updates of two-state
+        variables, which take about half a minute. With a given length there is one run, and
+        ``upper`` is always finite.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
         Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
     reference : Product or FactorGraph, optional
         The distribution :math:`p_0`. By default a product of approximate single marginals of the
-        model. A FactorGraph must have the same cliques as the energy. Exact inference must be
+        model, or of the single marginals of ``start`` if ``start`` is given and ``n_temperatures``
+        is None. A FactorGraph must have the same cliques as the energy. Exact inference must be
         feasible without its tables of zeros, as for a Chow-Liu tree. With a FactorGraph, the
         temperatures of the path are evenly spaced, and the first two runs have 25 and 100 steps.
+        The second reference distribution is the product of approximate single marginals of the
+        model, or the uniform distribution if the first one is this product.
     start : ndarray of shape (n, n_visible), optional
         State codes at which a second set of reverse chains starts, such as chains of a learner, or
         data that the model fits. The upper limit is the larger one of both sets. The first set
@@ -121,6 +123,20 @@ def ais(
         samples. If all forward chains have weight zero because of zero potentials, the interval is
         from -inf to inf.
 
+    Notes
+    -----
+    If ``n_temperatures`` is None, two other estimates have to confirm the result.
+
+    - A shorter path, or fewer chains: its interval must contain the value of the result. If the two
+      intervals only overlap, and the effective sample size of both is at least half of the number
+      of chains, the interval of the result contains both.
+    - A path from a second reference distribution: its interval must contain the value of the
+      result, and its effective sample size must be at least 10. If the two intervals only overlap,
+      or the effective sample size is from 3 to 10, the interval of the result contains both.
+
+    Otherwise some chains have missed a part of the probability, and nobody knows how large it is.
+    ``upper`` is then inf.
+
     References
     ----------
     R. M. Neal, "Annealed importance sampling", Statistics and Computing 11 (2001).
@@ -142,16 +158,19 @@ def ais(
         start = _check_start(start, energy)
     began, device = monotonic(), open_device(device)
     chains = _ChainSettings(n_chains, n_jobs, device)
-    if reference is None:
-        reference = _fit_reference(energy, chains, rng)
-    n_affordable = N_REFERENCE_SWEEPS * remaining_time() / max(4.0 * (monotonic() - began), 1e-9)
-    path = _make_path(energy, reference, schedule, start, chains, rng)
+    fitted = _fit_reference(energy, chains, rng)
+    n_moves = N_REFERENCE_SWEEPS * N_REFERENCE_CHAINS / n_chains
+    n_affordable = n_moves * remaining_time() / max(6.0 * (monotonic() - began), 1e-9)
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
+        first = fitted if reference is None else reference
+        path = _make_path(energy, first, schedule, start, chains, rng)
         result = path.estimate(n_temperatures, max_width, rng)
     else:
-        first = int(np.clip(n_affordable, 10, path.first_temperatures))
-        result = _estimate_with_longer_paths(path, (max_width, target_width), rng, first)
+        references = _choose_references(energy, reference, fitted, start)
+        paths = [_make_path(energy, p, schedule, start, chains, rng) for p in references]
+        first = int(np.clip(n_affordable, 10, paths[0].first_temperatures))
+        result = _estimate_with_longer_paths(paths, (max_width, target_width), rng, first)
     _warn_unless_converged(result, max_width)
     return result
 
@@ -310,16 +329,18 @@ def _check_reference(reference, energy):
         )
 
 
-def _estimate_with_longer_paths(path, widths, rng, n_temperatures):
-    """Estimate log Z with longer paths or more chains, until two runs agree and a limit is met.
+def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
+    """Estimate log Z with longer paths or more chains, until all runs agree and a limit is met.
 
-    ``widths`` are the largest width that counts as converged, and the width at which runs end. If
-    the last two runs disagree, the chains miss a part of the probability, and nobody knows how
-    large it is. The result then has no upper limit. If their intervals overlap, and the effective
-    sample size of both is at least half of the number of chains, the difference is random. The
-    interval then contains both intervals.
+    ``paths`` start at two reference distributions. ``widths`` are the largest width that counts as
+    converged, and the width at which runs end. If the last two runs disagree, the chains miss a
+    part of the probability, and nobody knows how large it is. The result then has no upper limit.
+    If their intervals overlap, and the effective sample size of both is at least half of the number
+    of chains, the difference is random. The interval then contains both intervals. A result with an
+    upper limit is compared with a run of the second path.
     """
     max_width, target_width = widths
+    path, other = paths
     spent, before = 0.0, path.estimate(max(n_temperatures // GROWTH, SHORTEST), max_width, rng)
     share_before = before.ess / path.n_chains
     has_zeros = path.has_zero_potentials()
@@ -331,22 +352,28 @@ def _estimate_with_longer_paths(path, widths, rng, n_temperatures):
         # Without zero potentials, the effective sample size can stay low for some lengths of the
         # path and then increase.
         can_improve = not has_zeros or share > SMALLEST_ESS_GROWTH * share_before
-        is_confirmed = before.lower - ROUNDING <= result.value <= before.upper + ROUNDING
+        is_confirmed = is_inside(before, result.value)
         is_long = is_confirmed and share >= LONG_ENOUGH
         growth = min(GROWTH, (width / target_width) ** 2) if is_long and target_width else GROWTH
         growth = max(growth, 2.0)
         spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work
-        if (
-            (is_confirmed and (width <= target_width or not (can_improve or is_long)))
-            or n_temperatures * (1 if is_long else GROWTH) > MAX_TEMPERATURES
-            or growth * seconds > remaining_time()
+        is_longest = n_temperatures * GROWTH > MAX_TEMPERATURES
+        is_last = (
+            (is_longest and not is_long)
+            or (growth + 1.0) * seconds > remaining_time()
             or spent * (1 + growth) > MAX_UPDATES
-        ):
-            if is_confirmed and result.ess >= MIN_ESS:
-                return result
-            is_random = min(share, share_before) >= LONG_ENOUGH and result.ess >= MIN_ESS
-            joined = join_intervals(before, result, max_width) if is_random else None
-            return without_upper_limit(result) if joined is None else joined
+        )
+        can_improve = can_improve or is_long
+        if is_last or (is_confirmed and (width <= target_width or not can_improve)):
+            is_random = min(share, share_before) >= LONG_ENOUGH
+            final = _compare_lengths(before, result, is_confirmed, is_random, max_width)
+            if final.upper < np.inf:
+                found = other.estimate(_other_length(path, other, n_temperatures), max_width, rng)
+                final = compare_references(final, found, max_width)
+            is_last = is_last or is_longest  # more chains do not make two references agree
+            if final.upper - final.lower <= target_width or is_last or not can_improve:
+                return final
+            is_long = False
         before, share_before = result, share
         if is_long:
             path = path.with_chains(int(growth * path.n_chains))
@@ -354,8 +381,39 @@ def _estimate_with_longer_paths(path, widths, rng, n_temperatures):
             n_temperatures *= GROWTH
 
 
+def _compare_lengths(before, result, is_confirmed, is_random, max_width):
+    """Return the last result, checked with the run of a shorter path or of fewer chains."""
+    if result.ess < MIN_ESS:
+        return without_upper_limit(result)
+    if is_confirmed:
+        return result
+    joined = join_intervals(before, result, max_width) if is_random else None
+    return without_upper_limit(result) if joined is None else joined
+
+
+def _other_length(path, other, n_temperatures):
+    """Return the number of temperatures of a run from the other reference."""
+    n_others = other.first_temperatures
+    n_scaled = n_temperatures * n_others // path.first_temperatures
+    return min(n_scaled, max(n_temperatures, n_others))
+
+
+def _choose_references(energy, given, fitted, start):
+    """Return two reference distributions: the given or the default one, and another one."""
+    if given is not None:
+        return given, fitted
+    if start is None:
+        return fitted, Product.uniform(energy.visible_states)
+    return Product.from_counts(start, energy.visible_states), fitted
+
+
 def _fit_reference(energy, chains, rng):
-    """Return a reference: independent variables with approximately the model's marginals."""
+    """Return a reference: independent variables with approximately the model's marginals.
+
+    If all variables depend on the mode of a chain, errors of all marginals have the same sign.
+    Annealing could then miss a mode, so there are many chains.
+    """
+    chains = chains._replace(n_chains=N_REFERENCE_CHAINS)
     X = Product.uniform(energy.visible_states).sample(chains.n_chains, rng)
     generators = chains.spawn(rng)
     X, _ = sweep(energy, X, generators, n_sweeps=N_REFERENCE_SWEEPS, n_jobs=chains.n_jobs)

@@ -11,6 +11,7 @@ from .._utils.results import LogPartition
 N_BOOTSTRAPS = 2000
 BOOTSTRAP_DRAWS = 2**16  # that are made together
 TRUSTED_ESS = 10
+ROUNDING = 1e-6  # nats
 MIN_ESS = 3  # with a smaller effective sample size there is no upper limit
 QUANTILE = 0.005  # at 0.025 a bootstrap of about 100 skewed weights gives too narrow an interval
 
@@ -25,12 +26,17 @@ def without_upper_limit(result):
     return replace(result, upper=np.inf, converged=False)
 
 
+def is_inside(result, value):
+    """Return whether the interval of a result contains a value, except for rounding errors."""
+    return result.lower - ROUNDING <= value <= result.upper + ROUNDING
+
+
 def join_intervals(before, result, max_width):
     """Return the last result with an interval that contains both intervals, or None.
 
     None means that the intervals do not overlap.
     """
-    if before.lower > result.upper or result.lower > before.upper:
+    if max(before.lower, result.lower) > min(before.upper, result.upper) + ROUNDING:
         return None
     lower, upper = min(before.lower, result.lower), max(before.upper, result.upper)
     difference = 0.5 * abs(result.value - before.value)
@@ -41,6 +47,22 @@ def join_intervals(before, result, max_width):
         upper=upper,
         converged=bool(upper - lower <= max_width),
     )
+
+
+def compare_references(result, other, max_width):
+    """Return an estimate of log Z that an estimate from another reference distribution confirms.
+
+    The other estimate confirms the result if its interval contains the value of the result, and if
+    its effective sample size is at least 10. If the two intervals only overlap, or the effective
+    sample size is from 3 to 10, the returned interval contains both. Otherwise the larger estimate
+    is returned without an upper limit, because its chains may also miss a part of the probability.
+    """
+    if other.ess >= TRUSTED_ESS and is_inside(other, result.value):
+        return result
+    joined = join_intervals(other, result, max_width) if other.ess >= MIN_ESS else None
+    if joined is None:
+        return without_upper_limit(max(result, other, key=lambda estimate: estimate.value))
+    return joined
 
 
 def raise_to_bound(result, bound):

@@ -2,7 +2,6 @@
 
 import warnings
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from zoo import MODERATE, WITH_ZEROS, ZOO, layers, random_tables
 from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds, raise_bound
-from skmrf.likelihood.ais import _estimate_with_longer_paths
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _lower_margin
 from skmrf.likelihood.model_path import ModelPath
@@ -424,108 +422,6 @@ def test_reference_with_other_cliques_raises():
     energy = FactorGraph([2, 2], [(0, 1)], [np.zeros((2, 2))])
     with pytest.raises(ValueError, match="the same cliques in the same order"):
         ais(energy, reference=reference)
-
-
-class _ScriptedPath(NamedTuple):
-    """Annealing path whose runs have given effective shares of the chains, values and widths.
-
-    Each run appends its number of temperatures and its number of chains to ``runs``.
-    """
-
-    shares: list
-    runs: list
-    zeros: bool = False
-    values: tuple = (0.0,) * 5
-    widths: tuple = (18.0,) * 5
-    energy: PairwiseEnergy = PairwiseEnergy(np.zeros((2, 2)), np.zeros(2))
-    n_chains: int = 100
-
-    def has_zero_potentials(self):
-        return self.zeros
-
-    def with_chains(self, n_chains):
-        return self._replace(n_chains=n_chains)
-
-    def estimate(self, n_temperatures, max_width, rng):
-        k = len(self.runs)
-        self.runs.append((n_temperatures, self.n_chains))
-        value, half, ess = self.values[k], 0.5 * self.widths[k], self.n_chains * self.shares[k]
-        return LogPartition(value, 1.0, value - half, value + half, False, "ais", False, ess)
-
-
-def run_scripted(path, target_width=0.5):
-    """Return the result, and the numbers of temperatures and of chains of the runs."""
-    how = (1.0, target_width), np.random.default_rng(0), 1000
-    return _estimate_with_longer_paths(path, *how), path.runs
-
-
-@pytest.mark.parametrize(
-    ("shares", "zeros", "n_runs"),
-    [
-        ([0.15, 0.155, 0.16, 0.17, 0.17], True, 2),
-        ([0.01, 0.01, 0.09, 0.09, 0.09], True, 2),
-        ([0.15, 0.155, 0.16, 0.17, 0.17], False, 5),
-        ([0.15, 0.2, 0.3, 0.45, 0.48], True, 5),
-    ],
-)
-def test_path_gets_longer_while_the_ess_grows(shares, zeros, n_runs):
-    _, runs = run_scripted(_ScriptedPath(shares, [], zeros))
-    assert runs == [(n, 100) for n in (250, 1000, 4000, 16_000, 64_000)[:n_runs]]
-
-
-def test_chains_are_added_once_the_path_is_long_enough():
-    """Runs end at the target width; without it, half of the width that counts as converged."""
-    path = _ScriptedPath([0.3, 0.4, 0.6, 0.6, 0.6], [], widths=(2.0, 0.8, 0.4, 0.25, 0.1))
-    result, runs = run_scripted(path, 0.1)
-    assert runs == [(250, 100), (1000, 100), (4000, 100), (4000, 400), (4000, 1600)]
-    assert_allclose(result.upper - result.lower, 0.1)
-    result, runs = run_scripted(path._replace(runs=[], widths=(2.0, 0.9, 0.18, 0.1, 0.1)), 0.1)
-    assert runs[2:] == [(4000, 100), (4000, 323)]  # (0.18 / 0.1)^2 times as many
-    result, runs = run_scripted(path._replace(runs=[]))
-    assert runs == [(250, 100), (1000, 100), (4000, 100)]
-
-
-def test_chains_are_not_added_while_two_runs_disagree():
-    values, widths = (0.0, 20.0, 21.0, 21.0), (18.0, 18.0, 18.0, 0.1)
-    _, runs = run_scripted(_ScriptedPath([0.9] * 4, [], values=values, widths=widths))
-    assert runs == [(250, 100), (1000, 100), (4000, 100), (4000, 400)]
-
-
-@pytest.mark.parametrize(
-    ("values", "share", "upper"),
-    [
-        ((0.0, 20.0, 21.0, 22.0, 22.5), 0.2, 31.5),  # the last changes are small
-        ((0.0, 20.0, 40.0, 60.0, 80.0), 0.2, np.inf),
-        ((0.0, -20.0, -40.0, -60.0, -80.0), 0.2, np.inf),
-        ((0.0, 0.0, 0.0, 0.0, 0.0), 0.02, np.inf),
-        ((0.0, 10.0, 20.0, 30.0, 40.0), 0.2, np.inf),  # the last two intervals overlap
-    ],
-)
-def test_estimates_that_change_with_the_length_have_no_upper_limit(values, share, upper):
-    result, _ = run_scripted(_ScriptedPath([share] * 5, [], False, values))
-    assert result.upper == upper
-    assert not result.converged
-
-
-@pytest.mark.parametrize(
-    ("shares", "last", "width", "n_chains", "upper"),
-    [
-        ((0.9, 0.9), 0.3, 0.4, 100, 0.5),
-        ((0.9, 0.9), 0.8, 0.9, 100, 1.25),  # wider than 1 nat
-        ((0.9, 0.9), 4.0, 5.0, 100, 6.5),  # standard errors of 1 nat
-        ((0.9, 0.9), 0.6, 0.4, 100, np.inf),  # no overlap
-        ((0.9, 0.4), 0.3, 0.4, 100, np.inf),
-        ((0.4, 0.9), 0.3, 0.4, 100, np.inf),
-        ((0.6, 0.6), 0.3, 0.4, 4, np.inf),  # effective sample size of 2.4
-    ],
-)
-def test_intervals_that_overlap_are_joined(monkeypatch, shares, last, width, n_chains, upper):
-    monkeypatch.setitem(_estimate_with_longer_paths.__globals__, "MAX_UPDATES", 0.0)
-    path = _ScriptedPath(shares, [], False, (0.0, last), (width,) * 2, n_chains=n_chains)
-    result, _ = run_scripted(path)
-    assert (result.value, result.upper, result.converged) == (last, upper, upper < 1.0)
-    assert result.lower == (last if upper == np.inf else 0.0) - width / 2
-    assert result.std_error == (1.0 if upper == np.inf else max(1.0, last / 2))
 
 
 # RAISE -------------------------------------------------------------------------------------

@@ -1,0 +1,198 @@
+"""Tests of when the runs of annealing end, and of the comparison of their estimates."""
+
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skmrf._utils.results import LogPartition
+from skmrf.energies import PairwiseEnergy
+from skmrf.likelihood import ais
+from skmrf.likelihood.ais import _estimate_with_longer_paths, _other_length
+from skmrf.samplers import Product
+
+
+class _ScriptedPath(NamedTuple):
+    """Annealing path whose runs have given effective shares of the chains, values and widths.
+
+    Each run appends its number of temperatures and its number of chains to ``runs``.
+    """
+
+    shares: list
+    runs: list
+    zeros: bool = False
+    values: tuple = (0.0,) * 5
+    widths: tuple = (18.0,) * 5
+    energy: PairwiseEnergy = PairwiseEnergy(np.zeros((2, 2)), np.zeros(2))
+    n_chains: int = 100
+    first_temperatures: int = 1000
+
+    def has_zero_potentials(self):
+        return self.zeros
+
+    def with_chains(self, n_chains):
+        return self._replace(n_chains=n_chains)
+
+    def estimate(self, n_temperatures, max_width, rng):
+        k = len(self.runs)
+        self.runs.append((n_temperatures, self.n_chains))
+        value, half, ess = self.values[k], 0.5 * self.widths[k], self.n_chains * self.shares[k]
+        converged = self.widths[k] <= max_width
+        return LogPartition(value, 1.0, value - half, value + half, False, "ais", converged, ess)
+
+
+class _OtherPath(NamedTuple):
+    """Path from another reference distribution, whose runs have given results or agree.
+
+    Each result is a value, half of a width and an effective sample size. Each run appends its
+    number of temperatures to ``runs``.
+    """
+
+    results: list
+    runs: list
+    first_temperatures: int = 1000
+
+    def estimate(self, n_temperatures, max_width, rng):
+        value, half, ess = self.results[len(self.runs)] if self.results else (0.0, 1e3, 50.0)
+        self.runs.append(n_temperatures)
+        return LogPartition(value, 1.0, value - half, value + half, False, "ais", False, ess)
+
+
+def run_scripted(path, target_width=0.5, other=None):
+    """Return the result, and the numbers of temperatures and of chains of the runs."""
+    paths, widths = (path, other or _OtherPath([], [])), (1.0, target_width)
+    return _estimate_with_longer_paths(paths, widths, np.random.default_rng(0), 1000), path.runs
+
+
+@pytest.mark.parametrize(
+    ("shares", "zeros", "n_runs"),
+    [
+        ([0.15, 0.155, 0.16, 0.17, 0.17], True, 2),
+        ([0.01, 0.01, 0.09, 0.09, 0.09], True, 2),
+        ([0.15, 0.155, 0.16, 0.17, 0.17], False, 5),
+        ([0.15, 0.2, 0.3, 0.45, 0.48], True, 5),
+    ],
+)
+def test_path_gets_longer_while_the_ess_grows(shares, zeros, n_runs):
+    _, runs = run_scripted(_ScriptedPath(shares, [], zeros))
+    assert runs == [(n, 100) for n in (250, 1000, 4000, 16_000, 64_000)[:n_runs]]
+
+
+def test_chains_are_added_once_the_path_is_long_enough():
+    """Runs end at the target width; without it, half of the width that counts as converged."""
+    path = _ScriptedPath([0.3, 0.4, 0.6, 0.6, 0.6], [], widths=(2.0, 0.8, 0.4, 0.25, 0.1))
+    result, runs = run_scripted(path, 0.1)
+    assert runs == [(250, 100), (1000, 100), (4000, 100), (4000, 400), (4000, 1600)]
+    assert_allclose(result.upper - result.lower, 0.1)
+    result, runs = run_scripted(path._replace(runs=[], widths=(2.0, 0.9, 0.18, 0.1, 0.1)), 0.1)
+    assert runs[2:] == [(4000, 100), (4000, 323)]  # (0.18 / 0.1)^2 times as many
+    result, runs = run_scripted(path._replace(runs=[]))
+    assert runs == [(250, 100), (1000, 100), (4000, 100)]
+
+
+def test_chains_are_not_added_while_two_runs_disagree():
+    values, widths = (0.0, 20.0, 21.0, 21.0), (18.0, 18.0, 18.0, 0.1)
+    _, runs = run_scripted(_ScriptedPath([0.9] * 4, [], values=values, widths=widths))
+    assert runs == [(250, 100), (1000, 100), (4000, 100), (4000, 400)]
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "upper"),
+    [
+        ((0.0, 20.0, 21.0, 22.0, 22.5), 0.2, 31.5),  # the last changes are small
+        ((0.0, 20.0, 40.0, 60.0, 80.0), 0.2, np.inf),
+        ((0.0, -20.0, -40.0, -60.0, -80.0), 0.2, np.inf),
+        ((0.0, 0.0, 0.0, 0.0, 0.0), 0.02, np.inf),
+        ((0.0, 10.0, 20.0, 30.0, 40.0), 0.2, np.inf),  # the last two intervals overlap
+    ],
+)
+def test_estimates_that_change_with_the_length_have_no_upper_limit(values, share, upper):
+    result, _ = run_scripted(_ScriptedPath([share] * 5, [], False, values))
+    assert result.upper == upper
+    assert not result.converged
+
+
+@pytest.mark.parametrize(
+    ("shares", "last", "width", "n_chains", "upper"),
+    [
+        ((0.9, 0.9), 0.3, 0.4, 100, 0.5),
+        ((0.9, 0.9), 0.8, 0.9, 100, 1.25),  # wider than 1 nat
+        ((0.9, 0.9), 4.0, 5.0, 100, 6.5),  # standard errors of 1 nat
+        ((0.9, 0.9), 0.6, 0.4, 100, np.inf),  # no overlap
+        ((0.9, 0.4), 0.3, 0.4, 100, np.inf),
+        ((0.4, 0.9), 0.3, 0.4, 100, np.inf),
+        ((0.6, 0.6), 0.3, 0.4, 4, np.inf),  # effective sample size of 2.4
+    ],
+)
+def test_intervals_that_overlap_are_joined(monkeypatch, shares, last, width, n_chains, upper):
+    monkeypatch.setitem(_estimate_with_longer_paths.__globals__, "MAX_UPDATES", 0.0)
+    path = _ScriptedPath(shares, [], False, (0.0, last), (width,) * 2, n_chains=n_chains)
+    result, _ = run_scripted(path)
+    assert (result.value, result.upper, result.converged) == (last, upper, upper < 1.0)
+    assert result.lower == (last if upper == np.inf else 0.0) - width / 2
+    assert result.std_error == (1.0 if upper == np.inf else max(1.0, last / 2))
+
+
+@pytest.mark.parametrize(
+    ("others", "n_runs", "lower", "upper"),
+    [
+        ([(0.3, 0.4, 50.0)], 2, -0.2, 0.2),  # the value 0 is in the other interval
+        ([(0.5, 0.4, 50.0), (0.1, 0.2, 90.0)], 3, -0.2, 0.2),  # an overlap, then agreement
+        ([(0.5, 0.4, 50.0)] * 4, 5, -0.2, 0.9),  # the interval contains both
+        ([(0.5, 0.8, 50.0)] * 4, 2, -0.2, 0.2),
+        ([(5.0, 0.4, 50.0)] * 4, 5, 4.6, np.inf),  # the other chains found more probability
+        ([(-5.0, 0.4, 50.0)] * 4, 5, -0.2, np.inf),  # the other chains missed a part
+        ([(0.0, 9.0, 2.5)] * 4, 5, -0.2, np.inf),  # the other chains have too few samples
+    ],
+)
+def test_two_references_must_agree(others, n_runs, lower, upper):
+    path = _ScriptedPath([0.9] * 5, [], widths=(0.4,) * 5)
+    result, runs = run_scripted(path, other=_OtherPath(others, other_runs := []))
+    assert runs == [(n, 100) for n in (250, 1000, 4000, 16_000, 64_000)[:n_runs]]
+    assert other_runs == [n for n, _ in runs[1:]]
+    assert_allclose((result.lower, result.upper), (lower, upper))
+    assert result.converged == (upper == 0.2)
+
+
+@pytest.mark.parametrize(
+    ("n", "first", "length"),
+    [(1000, 1000, 1000), (10, 1000, 10), (20, 100, 200), (400, 100, 1000), (1600, 100, 1600)],
+)
+def test_length_of_the_path_from_the_other_reference(n, first, length):
+    path = _ScriptedPath([], [], first_temperatures=first)
+    assert _other_length(path, _OtherPath([], []), n) == length
+
+
+def two_modes(strength=0.1, field=0.0375):
+    """Return a model whose 40 variables have one of two common states, and its log Z."""
+    n = 40
+    spin_sum = 2 * np.arange(n + 1) - n
+    log_f = 0.5 * strength * (spin_sum**2 - n) + field * spin_sum
+    log_counts = np.log([float(comb(n, k)) for k in range(n + 1)])
+    energy = PairwiseEnergy(strength * (1.0 - np.eye(n)), np.full(n, field))
+    return energy, np.logaddexp.reduce(log_f + log_counts)
+
+
+def test_a_mode_that_one_reference_misses(monkeypatch, seed):
+    """Chains from states of the smaller mode find only this mode, and those of the model both."""
+    monkeypatch.setitem(_estimate_with_longer_paths.__globals__, "MAX_UPDATES", 1e8)
+    energy, log_z = two_modes()
+    start = (np.random.default_rng(seed).random((128, 40)) < 0.02).astype(int)
+    near = Product.from_counts(start, energy.visible_states)
+    how = {"start": start, "random_state": seed}
+    single = ais(energy, reference=near, n_temperatures=1000, **how)
+    assert single.upper < log_z - 2.0
+    assert single.converged
+    with pytest.warns(UserWarning, match="found no upper limit of log Z"):
+        result = ais(energy, **how)
+    assert result.lower <= log_z < result.upper == np.inf
+    assert not result.converged
+
+
+def test_both_references_confirm_a_model_with_two_modes(seed):
+    energy, log_z = two_modes(0.05)
+    result = ais(energy, random_state=seed)
+    assert result.lower - 0.1 < log_z < result.upper + 0.1
+    assert result.converged
