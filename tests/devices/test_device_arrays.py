@@ -1,10 +1,12 @@
 """Tests of arrays on devices of JAX: memory maps, rows of JAX, hidden units, several devices."""
 
+import gc
 import os
 import subprocess
 import sys
 import textwrap
 import tracemalloc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +230,27 @@ def test_transform_on_a_device(kind, monkeypatch):
     n_compiled = compiled._cache_size()
     model.transform(convert(X[:100]))  # padded to 128 rows, as the blocks are
     assert compiled._cache_size() == n_compiled
+
+
+def test_refitted_models_use_their_own_parameters():
+    """A second fit gives the answers of its parameters, compiles nothing, and frees the first."""
+    X, Y = ROWS.astype(np.float32), ROWS[:, :2].astype(int)
+    conditional = CRBMStructuredPredictor(2, alpha=0.1, max_iter=2, device="jax", random_state=0)
+    for model, given, method in (
+        (small_fit(), (ROWS,), "transform"),
+        (conditional, (X, Y), "predict_proba"),
+    ):
+        first = getattr(model.fit(*given), method)(X)
+        old = weakref.ref(model.energy_.theta["weights"])
+        functions = dict(devices._COMPILED)
+        sizes = {k: getattr(f, "compiled", f)._cache_size() for k, f in functions.items()}
+        second = getattr(model.set_params(random_state=1, alpha=1.0).fit(*given), method)(X)
+        assert functions == devices._COMPILED
+        assert sizes == {k: getattr(f, "compiled", f)._cache_size() for k, f in functions.items()}
+        assert np.abs(second - first).max() > 1e-3
+        assert_allclose(second, getattr(model.set_params(device="cpu"), method)(X), atol=1e-5)
+        gc.collect()
+        assert old() is None
 
 
 # Several devices -----------------------------------------------------------------------------
