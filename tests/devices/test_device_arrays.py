@@ -7,18 +7,22 @@ import sys
 import textwrap
 import tracemalloc
 import weakref
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor
+from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
 from skmrf._utils import rows as rows_module
+from skmrf.energies import BipartiteEnergy
+from skmrf.inference import sample
 from skmrf.learners import PCD
 from skmrf.learners.base import has_missing
+from skmrf.likelihood import ais
 from skmrf.training.device import DeviceUpdates
 
 jax = pytest.importorskip("jax")
@@ -206,6 +210,53 @@ def test_rows_of_jax_in_other_estimators():
 
     for found, expected in zip(outputs(jax.numpy.asarray), outputs(np.asarray), strict=True):
         assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e5m2", "int4", "int32", "bool"])
+def test_rows_of_other_data_types(dtype):
+    """Data types that numpy does not have are converted, and others give the same models."""
+    X = jnp_rows().astype(dtype)
+    models = [
+        RBM(2, alpha=0.01, max_iter=3, batch_size=100, device="jax", random_state=0),
+        BoltzmannMachine(states=(0, 1), alpha=0.01, max_iter=3, device="jax", random_state=0),
+        CRBMStructuredPredictor(2, alpha=0.1, max_iter=2, device="jax", random_state=0),
+        DiscreteMRF(alpha=0.1, max_iter=5, random_state=0),
+    ]
+    for model in models:
+        given, expected = [X], [ROWS.astype(np.int8)]
+        if isinstance(model, CRBMStructuredPredictor):
+            given, expected = [X, X[:, :2]], [ROWS.astype(float), ROWS[:, :2].astype(int)]
+        found, model = clone(model).fit(*given), model.fit(*expected)
+        for k, v in model.energy_.theta.items():
+            assert_allclose(found.energy_.theta[k], v, atol=1e-6)
+        method = "predict_proba" if len(given) == 2 else "score_samples"
+        assert_allclose(getattr(found, method)(X), getattr(model, method)(expected[0]), atol=1e-6)
+        if isinstance(model, RBM):
+            assert_allclose(found.transform(X), model.transform(expected[0]), atol=1e-6)
+        if isinstance(model, DiscreteMRF):
+            assert found.sample(2, random_state=0)[0].dtype.isbuiltin == 1
+    found, expected = (
+        clone(models[0]).fit(ROWS, sample_weight=ones(len(X), dtype=t)).components_
+        for ones, t in ((jax.numpy.ones, dtype), (np.ones, float))
+    )
+    assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int4", "int32", "float32"])
+def test_parameters_of_jax(dtype):
+    """Constructors convert arrays of JAX, and parameters of JAX in an energy raise an error."""
+    weights = jax.numpy.asarray([[1.0, -2.0], [2.0, 0.0], [3.0, 1.0]]).astype(dtype)
+    arrays = weights, weights[:, 0], weights[0]
+    energy = BipartiteEnergy(*arrays)
+    expected = BipartiteEnergy(*(np.asarray(a).astype(energy.weights.dtype) for a in arrays))
+    options = {"n_chains": 20, "n_temperatures": 10, "random_state": 0, "device": "jax"}
+    assert ais(energy, **options).value == ais(expected, **options).value
+    options = {"method": "gibbs", "n_sweeps": 5, "random_state": 0, "device": "jax"}
+    assert_array_equal(sample(energy, 9, **options), sample(expected, 9, **options))
+    wrong = energy.with_theta(dict(zip(energy.theta, arrays, strict=True)))
+    for use in (partial(ais, wrong), partial(sample, wrong, 9)):
+        with pytest.raises(TypeError, match=r"'weights'.*got an array of jax.numpy.*numpy.asarray"):
+            use(device="jax")
 
 
 # Hidden units --------------------------------------------------------------------------------
