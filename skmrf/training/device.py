@@ -17,7 +17,6 @@ from .._utils.namespaces import (
 )
 from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows, is_mapped
-from ..energies import LayeredEnergy
 from ..learners.base import has_missing
 from ..learners.registry import accepted
 from .arithmetic import Pure
@@ -73,8 +72,7 @@ class DeviceUpdates:
         self.form = LearnerArrays(learner, state.learner)
         self.arrays = _arrays_of(state, settings.rate, self.form)
         n_chains = len(getattr(state.learner, "X", range(settings.batch_size)))
-        if isinstance(state.energy, LayeredEnergy):
-            self.device = self.device.spread(n_chains)
+        self.device = self.device.spread(n_chains)
         axes = {"learner": _chain_axes(self.arrays["learner"], n_chains)}
         self.data = {k: v for k, v in (("X", data.X), ("Y", data.Y)) if v is not None}
         self.epoch_number, self.step, self.is_done = state.epoch, state.step, False
