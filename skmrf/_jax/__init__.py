@@ -15,7 +15,7 @@ def open_device(name):
     ----------
     name : {"cpu", "gpu", "cuda", "jax"}
         "gpu" and "cuda" are all GPUs. "jax" are the devices that JAX uses by default. Chains and
-        batches are divided among them. Inference with fixed parameters uses the first one.
+        batches are divided among them. ``transform`` and predictions use the first one.
 
     Returns
     -------

@@ -249,7 +249,7 @@ def draw_in_order(coupling, scale, field, noise, V):
     """
     arrays = coupling, scale, field, noise, V
     mesh = jax.sharding.get_abstract_mesh()
-    if mesh.empty or V.shape[1] % mesh.size:
+    if CHAINS not in mesh.axis_names or V.shape[1] % mesh.size:
         return _draw_chains(*arrays)
     columns = PartitionSpec(None, CHAINS)
     specs = PartitionSpec(), PartitionSpec(CHAINS), columns, columns, columns
