@@ -14,6 +14,7 @@ from .frame_types import (
 )
 
 TRUTH_VALUES = (bool, np.bool_)
+USER_DEFINED = 2  # value of numpy.dtype.isbuiltin for the data types of other packages
 
 
 def as_columns(X):
@@ -34,7 +35,7 @@ def as_array(X):
 
     Masked entries become nan in arrays of floats, otherwise None.
     """
-    X = unmask(X)
+    X = plain_array(X)
     array = check_array(X, dtype=None, ensure_all_finite=False)
     if not hasattr(X, "dtype") and array.dtype.kind in "Uif":  # a list may have several types
         objects = check_array(X, dtype=object, ensure_all_finite=False)
@@ -43,11 +44,15 @@ def as_array(X):
     return array
 
 
-def unmask(X):
-    """Return a masked array as an array with missing entries, and other tables unchanged.
+def plain_array(X):
+    """Return an array without a mask and with a data type of numpy, and other tables unchanged.
 
-    Masked entries become nan in arrays of floats, otherwise None.
+    Masked entries become nan in arrays of floats, otherwise None. Data types that numpy does not
+    have, such as bfloat16 and int4 of JAX, become float32 or int8, which have all their values.
     """
+    dtype = getattr(X, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.isbuiltin == USER_DEFINED:
+        return X.astype(np.int8 if "int" in dtype.name else np.float32)
     if not isinstance(X, np.ma.MaskedArray):
         return X
     mask = np.ma.getmaskarray(X)

@@ -9,7 +9,7 @@ from .._utils.namespaces import is_numpy, namespace
 from .._utils.rows import dense_rows, row_blocks
 from .categories import is_number
 from .frame_types import FrameType
-from .frames import array_kind, as_columns, check_truth_values, find_column_names, unmask
+from .frames import array_kind, as_columns, check_truth_values, find_column_names, plain_array
 
 
 def numeric_rows(estimator, X, *, reset, remedy, missing=False, on_device=False, **options):
@@ -48,7 +48,7 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, on_device=False,
     TypeError
         If an entry is neither a number nor a string, such as a dict.
     """
-    X = unmask(X)
+    X = plain_array(X)
     if array_kind(X) in ("", "O"):
         _raise_for_truth_values(X)
     if array_kind(X) in ("", "m", "M"):  # numpy would convert text and dates to numbers

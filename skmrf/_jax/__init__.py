@@ -14,8 +14,8 @@ def open_device(name):
     Parameters
     ----------
     name : {"cpu", "gpu", "cuda", "jax"}
-        "gpu" and "cuda" are all GPUs. "jax" are the devices that JAX uses by default. The chains of
-        some models are divided among them; everything else uses the first one.
+        "gpu" and "cuda" are all GPUs. "jax" are the devices that JAX uses by default. Chains and
+        batches are divided among them. ``transform`` and predictions use the first one.
 
     Returns
     -------

@@ -12,7 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas
 from jax.experimental.pallas import triton
+from jax.sharding import PartitionSpec
 
+CHAINS = "chains"  # name of the axis of arrays that is divided among devices
 PIECE = 250  # sweeps of a compiled path; longer paths are run in pieces of this length
 CHAINS_A_KERNEL = 16  # chains of a kernel that draws variables one after the other
 MAX_TILE = 2**15  # fields that fit in the registers of such a kernel
@@ -152,19 +154,19 @@ class DeviceChains:
             V, log_weights = path_function.scan(arrays, V, clamped, pairs, self.split())
             return V.astype(jnp.int16), log_weights
         pairs = np.stack([betas[:-1], betas[1:]], axis=1).astype(np.float32)
-        # The kernel that draws variables in order runs on one device.
-        device = self.device.spread(len(X)) if path_function is LAYERS else self.device
+        device = self.device.spread(len(X))
         arrays, V = device.put(arrays), device.put(np.asarray(X, dtype=np.float32), 0)
         clamped = device.put(clamped, 0) if clamped.size else clamped
         log_weights = []
         for piece in np.split(pairs, range(PIECE, len(pairs), PIECE)):
             given, key = (arrays, V, clamped), device.put(self.split())
-            if len(piece) == PIECE:
-                V, increase = path_function.compiled_scan(*given, piece, key)
-            else:
-                padded = np.zeros((PIECE, *piece.shape[1:]), dtype=np.float32)
-                padded[: len(piece)] = piece
-                V, increase = path_function.compiled_loop(*given, padded, len(piece), key)
+            with device.context():
+                if len(piece) == PIECE:
+                    V, increase = path_function.compiled_scan(*given, piece, key)
+                else:
+                    padded = np.zeros((PIECE, *piece.shape[1:]), dtype=np.float32)
+                    padded[: len(piece)] = piece
+                    V, increase = path_function.compiled_loop(*given, padded, len(piece), key)
             V = device.put(V, 0)  # where it was, so that the next piece compiles nothing
             log_weights.append(increase)
         totals = np.sum([np.asarray(w, dtype=float) for w in log_weights], axis=0)
@@ -243,7 +245,20 @@ def draw_in_order(coupling, scale, field, noise, V):
     A variable is 1 if its field exceeds its logistic noise. Its change, times the coupling and the
     ``scale`` of the chain, is added to the fields of the other variables. A GPU runs one kernel for
     a group of chains, because a kernel for each variable would take longer to start than to run.
+    Several devices draw their own chains.
     """
+    arrays = coupling, scale, field, noise, V
+    mesh = jax.sharding.get_abstract_mesh()
+    if CHAINS not in mesh.axis_names or V.shape[1] % mesh.size:
+        return _draw_chains(*arrays)
+    columns = PartitionSpec(None, CHAINS)
+    specs = PartitionSpec(), PartitionSpec(CHAINS), columns, columns, columns
+    options = {"in_specs": specs, "out_specs": columns, "check_vma": False}  # for the kernel
+    return jax.shard_map(_draw_chains, **options)(*arrays)
+
+
+def _draw_chains(coupling, scale, field, noise, V):
+    """Draw the variables of chains on one device one after the other."""
     if max(V.shape[0] * CHAINS_A_KERNEL, 1) > MAX_TILE:
         return loop_in_order(coupling, scale, field, noise, V)
     return jax.lax.platform_dependent(

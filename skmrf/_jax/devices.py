@@ -1,6 +1,6 @@
 """Devices of JAX: transfers of arrays, compiled updates of parameters, and errors of memory."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import jax
@@ -10,11 +10,10 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._utils.namespaces import is_numpy
 from .._utils.results import LatestArray
-from .chains import DeviceChains
+from .chains import CHAINS, DeviceChains
 
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
 EXHAUSTED = "RESOURCE_EXHAUSTED"  # is in the message of an error of JAX
-CHAINS = "chains"  # name of the axis of arrays that is divided among devices
 MAX_COMPILED = 64
 _COMPILED = {}  # functions by their identity, so that a repeated fit does not compile
 
@@ -61,6 +60,10 @@ class Device:
         """Return as many devices as possible among which chains can be divided equally."""
         counts = range(1, len(self.devices) + 1)
         return Device(self.devices, max(k for k in counts if n_chains % k == 0))
+
+    def context(self):
+        """Return a context in which compiled functions find the devices that are used."""
+        return nullcontext() if self._mesh is None else jax.set_mesh(self._mesh)
 
     def holds(self, array):
         """Return whether an array of JAX is on all devices that are used, and only there."""
@@ -204,7 +207,8 @@ class CompiledUpdates:
 
     def __call__(self, carry, constants, words, data, batches):
         """Return the arrays after all updates, and the sums and last values of diagnostics."""
-        carry, values = self.compiled(carry, constants, words, data, batches)
+        with self.device.context():
+            carry, values = self.compiled(carry, constants, words, data, batches)
         sums, latest = np.asarray(values).tolist()
         sums, latest = (dict(zip(self.names, v, strict=True)) for v in (sums, latest))
         return (

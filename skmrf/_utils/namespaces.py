@@ -63,6 +63,27 @@ def insert(thing, values):
     return changed
 
 
+def without_numbers(thing):
+    """Return a copy of nested objects in which 0 replaces all numbers and arrays.
+
+    A compiled function that holds the copy does not keep the arrays in memory.
+    """
+    return insert(thing, _zeros(extract(thing)))
+
+
+def _zeros(values):
+    return {k: _zeros(v) for k, v in values.items()} if isinstance(values, dict) else 0
+
+
+def without_values(energy):
+    """Return an energy with parameters of the same shapes that are 0 and take no memory.
+
+    A compiled function that holds it does not keep the parameters of a model in memory.
+    """
+    zeros = {k: np.broadcast_to(np.zeros((), v.dtype), v.shape) for k, v in energy.theta.items()}
+    return energy.with_theta(zeros)
+
+
 def describe(thing):
     """Return the structure of nested objects without their numbers, as a nested tuple."""
     if _is_number(thing):

@@ -28,7 +28,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from .._utils.namespaces import is_numpy
+from .._utils.namespaces import is_numpy, namespace
 from .base import Energy
 
 
@@ -350,12 +350,18 @@ class ContinuousEnergy(FactorGraphConvertible):
 
 
 def check_energy(energy, protocol=DiscreteEnergy):
-    """Raise a TypeError unless ``energy`` is an instance of ``protocol``."""
+    """Raise a TypeError unless ``energy`` is a ``protocol`` with parameters of numpy."""
     if not isinstance(energy, protocol):
         raise TypeError(
             "energy must be an energy of discrete variables, such as energy_ of a DiscreteMRF; got "
             f"{type(energy).__name__}."
         )
+    for name, values in energy.theta.items():
+        if not is_numpy(values):
+            raise TypeError(
+                f"The parameter {name!r} of {type(energy).__name__} must be an array of numpy; got "
+                f"an array of {namespace(values).__name__}. Convert it with numpy.asarray."
+            )
 
 
 def factor_graph_of(energy):

@@ -5,6 +5,7 @@ from scipy.special import expit
 
 from .._jax import open_device
 from .._utils.log_weights import normalized_weights
+from .._utils.namespaces import without_values
 from .._utils.rows import dense_rows, sample_weights, weighted_sums
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
 from ..structure.chow_liu import fit_tree, pair_couplings
@@ -211,8 +212,9 @@ def infer_hidden(energy, X, dtype, device):
     device = open_device(device)
     if device is None:
         return energy.astype(dtype).hidden_means(X)
+    form = without_values(energy)
     infer = device.compile(
-        lambda theta, V: energy.with_theta(theta).hidden_means(V),
+        lambda theta, V: form.with_theta(theta).hidden_means(V),
         ("hidden means", type(energy)),
         exact=True,
     )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from .._jax import open_device
+from .._utils.namespaces import without_values
 from .._utils.parallel import parallel_jobs
 from .._utils.parameters import identity_of
 from .._utils.rows import dense_rows, sample_weights
@@ -81,10 +82,11 @@ class OutputInference:
     def _fill_on_device(self, energy, X, epoch, out):
         """Compute the log odds in blocks of rows of the same size, which a device compiles once."""
         device, learner, n_rows = self.device, self.learner, X.shape[0]
+        form = without_values(energy)
         size = min(N_ROWS, n_rows, max(1, DEVICE_MESSAGES // max(energy.weights.size, 1)))
         shapes = tuple((k, v.shape) for k, v in energy.theta.items())
         infer = device.compile(
-            lambda theta, X, epoch: learner.infer(energy.with_theta(theta), X, epoch).visible,
+            lambda theta, X, epoch: learner.infer(form.with_theta(theta), X, epoch).visible,
             (type(energy), type(learner), identity_of(learner), shapes),
         )
         with device.memory_errors("Inference", 4.0 * size * (energy.weights.size + X.shape[1])):

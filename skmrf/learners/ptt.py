@@ -307,17 +307,21 @@ class PaddedLadder(NamedTuple):
         _, X, rates = chains.run_while(lambda c: c[0] + 1 < self.n_rungs, swap_pair, first)
         return self._replace(X=X, rejection_rates=rates, parity=1 - self.parity)
 
+    def _take(self, source, n_rungs):
+        """Return the ladder with the rungs of the given indices, and a new number of rungs."""
+        theta = {name: v[source] for name, v in self.theta.items()}
+        arrays = (v[source] for v in (self.betas, self.X, self.rejection_rates))
+        return PaddedLadder(theta, *arrays, n_rungs, self.parity)
+
     def insert(self, k, theta, beta, X):
         """Return the ladder with a new rung k, if there are fewer rungs than ``capacity``."""
         index = namespace(self.X).arange(len(self.betas))
-        source = index - (index > k)
-        rates = self.rejection_rates[index - (index > k - 1)]
-        return self._replace(
-            theta={name: v[source].at[k].set(theta[name]) for name, v in self.theta.items()},
-            betas=self.betas[source].at[k].set(beta),
-            X=self.X[source].at[k].set(X),
-            rejection_rates=rates.at[k - 1].set(0.5),
-            n_rungs=self.n_rungs + 1,
+        ladder = self._take(index - (index >= k), self.n_rungs + 1)
+        return ladder._replace(
+            theta={name: v.at[k].set(theta[name]) for name, v in ladder.theta.items()},
+            betas=ladder.betas.at[k].set(beta),
+            X=ladder.X.at[k].set(X),
+            rejection_rates=ladder.rejection_rates.at[k - 1].set(0.5),
         )
 
     def append(self):
@@ -330,13 +334,7 @@ class PaddedLadder(NamedTuple):
         xp, capacity = namespace(self.X), len(self.betas)
         index = xp.arange(capacity)
         source = xp.minimum(index + (index >= k), capacity - 1)
-        return self._replace(
-            theta={name: v[source] for name, v in self.theta.items()},
-            betas=self.betas[source],
-            X=self.X[source],
-            rejection_rates=self.rejection_rates[source],
-            n_rungs=self.n_rungs - 1,
-        )
+        return self._take(source, self.n_rungs - 1)
 
     def closest(self, path, chains):
         """Return the index of the rung whose two neighbours swap states most often."""

@@ -404,13 +404,20 @@ def move_from_hidden(energy, H, generators, n_sweeps):
     """
     if not isinstance(generators, list):
         return generators.alternate(energy.conditionals(), H, n_sweeps)
-    conditionals, tasks = energy.conditionals(), []
-    for chains, rngs in split_chains(len(H), generators, blocks_per_unit(energy, n_sweeps)):
+    conditionals, n_chains = energy.conditionals(), len(H)
+    V = np.empty((n_chains, len(conditionals.weights)), STATE)
+    results = V, np.empty_like(H), np.empty_like(H)
+
+    def move(chains, rngs):
         part = H[chains]
         given = _conditionals_of(conditionals, chains)
-        tasks.append((given, part, rngs, blocks_of(len(part)), n_sweeps))
-    parts = list(run_blocks(sweep_from_hidden, tasks, None))
-    return parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))
+        moved = sweep_from_hidden(given, part, rngs, blocks_of(len(part)), n_sweeps)
+        for result, values in zip(results, moved, strict=True):
+            result[chains] = values
+
+    units = split_chains(n_chains, generators, blocks_per_unit(energy, n_sweeps))
+    list(run_blocks(move, units, None))
+    return results
 
 
 def _coupled_blocks(conditionals, reference, betas, order, X, clamped, log_weights, rngs):

@@ -5,14 +5,23 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 
 from .._utils.interrupts import InterruptLater
-from .._utils.namespaces import describe, extract, insert, is_numpy, restrict, total_size
+from .._utils.namespaces import (
+    describe,
+    extract,
+    insert,
+    is_numpy,
+    restrict,
+    total_size,
+    without_numbers,
+    without_values,
+)
 from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows, is_mapped
-from ..energies import LayeredEnergy
 from ..learners.base import has_missing
 from ..learners.registry import accepted
 from .arithmetic import Pure
 from .settings import NoRestriction
+from .state import LoopState
 
 MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
@@ -63,8 +72,7 @@ class DeviceUpdates:
         self.form = LearnerArrays(learner, state.learner)
         self.arrays = _arrays_of(state, settings.rate, self.form)
         n_chains = len(getattr(state.learner, "X", range(settings.batch_size)))
-        if isinstance(state.energy, LayeredEnergy):
-            self.device = self.device.spread(n_chains)
+        self.device = self.device.spread(n_chains)
         axes = {"learner": _chain_axes(self.arrays["learner"], n_chains)}
         self.data = {k: v for k, v in (("X", data.X), ("Y", data.Y)) if v is not None}
         self.epoch_number, self.step, self.is_done = state.epoch, state.step, False
@@ -167,7 +175,7 @@ class LearnerArrays:
 
     def __init__(self, learner, state):
         self.has_model = learner.needs_last_model
-        self.template = _replace_fields(state, energy=None, generators=None)
+        self.template = without_numbers(_replace_fields(state, energy=None, generators=None))
 
     def extract(self, state):
         """Return the arrays of a state."""
@@ -203,7 +211,7 @@ def pure_update(update, learner, settings, state, form):
     settings : Settings
         Settings of the run.
     state : LoopState
-        State with the fields that an update does not change.
+        State whose model has the shapes of the parameters.
     form : LearnerArrays
         Conversion of the learner's state.
 
@@ -216,21 +224,20 @@ def pure_update(update, learner, settings, state, form):
     identity : tuple
         All on which the function depends. Functions with the same identity are the same.
     """
-    parts, energy_form = _parts_of(settings), state.energy
-    fixed = replace(state, learner=None, optimizer=None, averaged={}, best=None)
+    parts, energy_form = without_numbers(_parts_of(settings)), without_values(state.energy)
+    fixed = replace(settings, score=None, **parts)
 
     def update_arrays(carry, constants, rows, chains):
         given = insert(parts, constants)
         energy = energy_form.with_theta(carry["theta"])
-        before = replace(
-            fixed,
+        before = LoopState(
             energy=energy,
             learner=form.insert(carry["learner"], energy, chains),
             rng=chains,
             **{k: carry[k] for k in SHARED_FIELDS},
         )
         batch = Batch(**rows, epoch=constants["epoch"])
-        after, info, is_done = update(learner, batch, replace(settings, **given), before, Pure)
+        after, info, is_done = update(learner, batch, replace(fixed, **given), before, Pure)
         return {
             "theta": after.energy.theta,
             "learner": restrict(form.extract(after.learner), carry["learner"]),

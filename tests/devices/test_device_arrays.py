@@ -1,22 +1,28 @@
 """Tests of arrays on devices of JAX: memory maps, rows of JAX, hidden units, several devices."""
 
+import gc
 import os
 import subprocess
 import sys
 import textwrap
 import tracemalloc
+import weakref
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor
+from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
 from skmrf._utils import rows as rows_module
+from skmrf.energies import BipartiteEnergy
+from skmrf.inference import sample
 from skmrf.learners import PCD
 from skmrf.learners.base import has_missing
+from skmrf.likelihood import ais
 from skmrf.training.device import DeviceUpdates
 
 jax = pytest.importorskip("jax")
@@ -206,6 +212,53 @@ def test_rows_of_jax_in_other_estimators():
         assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e5m2", "int4", "int32", "bool"])
+def test_rows_of_other_data_types(dtype):
+    """Data types that numpy does not have are converted, and others give the same models."""
+    X = jnp_rows().astype(dtype)
+    models = [
+        RBM(2, alpha=0.01, max_iter=3, batch_size=100, device="jax", random_state=0),
+        BoltzmannMachine(states=(0, 1), alpha=0.01, max_iter=3, device="jax", random_state=0),
+        CRBMStructuredPredictor(2, alpha=0.1, max_iter=2, device="jax", random_state=0),
+        DiscreteMRF(alpha=0.1, max_iter=5, random_state=0),
+    ]
+    for model in models:
+        given, expected = [X], [ROWS.astype(np.int8)]
+        if isinstance(model, CRBMStructuredPredictor):
+            given, expected = [X, X[:, :2]], [ROWS.astype(float), ROWS[:, :2].astype(int)]
+        found, model = clone(model).fit(*given), model.fit(*expected)
+        for k, v in model.energy_.theta.items():
+            assert_allclose(found.energy_.theta[k], v, atol=1e-6)
+        method = "predict_proba" if len(given) == 2 else "score_samples"
+        assert_allclose(getattr(found, method)(X), getattr(model, method)(expected[0]), atol=1e-6)
+        if isinstance(model, RBM):
+            assert_allclose(found.transform(X), model.transform(expected[0]), atol=1e-6)
+        if isinstance(model, DiscreteMRF):
+            assert found.sample(2, random_state=0)[0].dtype.isbuiltin == 1
+    found, expected = (
+        clone(models[0]).fit(ROWS, sample_weight=ones(len(X), dtype=t)).components_
+        for ones, t in ((jax.numpy.ones, dtype), (np.ones, float))
+    )
+    assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int4", "int32", "float32"])
+def test_parameters_of_jax(dtype):
+    """Constructors convert arrays of JAX, and parameters of JAX in an energy raise an error."""
+    weights = jax.numpy.asarray([[1.0, -2.0], [2.0, 0.0], [3.0, 1.0]]).astype(dtype)
+    arrays = weights, weights[:, 0], weights[0]
+    energy = BipartiteEnergy(*arrays)
+    expected = BipartiteEnergy(*(np.asarray(a).astype(energy.weights.dtype) for a in arrays))
+    options = {"n_chains": 20, "n_temperatures": 10, "random_state": 0, "device": "jax"}
+    assert ais(energy, **options).value == ais(expected, **options).value
+    options = {"method": "gibbs", "n_sweeps": 5, "random_state": 0, "device": "jax"}
+    assert_array_equal(sample(energy, 9, **options), sample(expected, 9, **options))
+    wrong = energy.with_theta(dict(zip(energy.theta, arrays, strict=True)))
+    for use in (partial(ais, wrong), partial(sample, wrong, 9)):
+        with pytest.raises(TypeError, match=r"'weights'.*got an array of jax.numpy.*numpy.asarray"):
+            use(device="jax")
+
+
 # Hidden units --------------------------------------------------------------------------------
 
 
@@ -230,6 +283,27 @@ def test_transform_on_a_device(kind, monkeypatch):
     assert compiled._cache_size() == n_compiled
 
 
+def test_refitted_models_use_their_own_parameters():
+    """A second fit gives the answers of its parameters, compiles nothing, and frees the first."""
+    X, Y = ROWS.astype(np.float32), ROWS[:, :2].astype(int)
+    conditional = CRBMStructuredPredictor(2, alpha=0.1, max_iter=2, device="jax", random_state=0)
+    for model, given, method in (
+        (small_fit(), (ROWS,), "transform"),
+        (conditional, (X, Y), "predict_proba"),
+    ):
+        first = getattr(model.fit(*given), method)(X)
+        old = weakref.ref(model.energy_.theta["weights"])
+        functions = dict(devices._COMPILED)
+        sizes = {k: getattr(f, "compiled", f)._cache_size() for k, f in functions.items()}
+        second = getattr(model.set_params(random_state=1, alpha=1.0).fit(*given), method)(X)
+        assert functions == devices._COMPILED
+        assert sizes == {k: getattr(f, "compiled", f)._cache_size() for k, f in functions.items()}
+        assert np.abs(second - first).max() > 1e-3
+        assert_allclose(second, getattr(model.set_params(device="cpu"), method)(X), atol=1e-5)
+        gc.collect()
+        assert old() is None
+
+
 # Several devices -----------------------------------------------------------------------------
 
 
@@ -247,76 +321,171 @@ def run_on_devices(code, n_devices=3):
     assert done.returncode == 0, done.stderr
 
 
+def fit_and_record(model, *data, n_found=3):
+    """Fit a model on the first devices; return it and the arrays of training on the devices."""
+    carries, call = [], DeviceUpdates._call
+
+    def record(self, *args):
+        result = call(self, *args)
+        carries.append(self.carry)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        found = devices.Device(jax.devices()[:n_found])
+        patch.setattr(devices, "find_device", lambda _: found)
+        patch.setattr(DeviceUpdates, "_call", record)
+        model = clone(model).fit(*data)
+    assert len(carries) == model.max_iter
+    return model, carries[-1]
+
+
+def shapes(array):
+    """Return the shapes of the parts of an array on all devices."""
+    return [shard.data.shape for shard in array.addressable_shards]
+
+
 @pytest.mark.long
 def test_chains_are_divided_among_devices():
     """Chains are divided equally among as many devices as possible, and nothing else changes."""
     run_on_devices("""
-        from functools import partial
         import jax
         from test_device_arrays import *
 
-        def fit_and_record(n_chains, n_found):
-            carries, call = [], DeviceUpdates._call
-
-            def record(self, *args):
-                result = call(self, *args)
-                carries.append(self.carry)
-                return result
-
-            with pytest.MonkeyPatch.context() as patch:
-                found = devices.Device(jax.devices()[:n_found])
-                patch.setattr(devices, "find_device", lambda name: found)
-                patch.setattr(DeviceUpdates, "_call", record)
-                model = small_fit(learner=PCD(n_chains=n_chains), max_iter=6).fit(ROWS)
-            assert len(carries) == 6
-            return model, carries[-1]
-
-        def shapes(array):
-            return [shard.data.shape for shard in array.addressable_shards]
-
         assert len(jax.devices()) == 3
         for n_chains, n_used in ((500, 2), (501, 3), (499, 1)):
-            expected, _ = fit_and_record(n_chains, 1)
-            found, carry = fit_and_record(n_chains, 3)
+            model = small_fit(learner=PCD(n_chains=n_chains), max_iter=6)
+            expected, _ = fit_and_record(model, ROWS, n_found=1)
+            found, carry = fit_and_record(model, ROWS)
             check_same_models(found, expected, rtol=1e-4)
             states = carry["learner"]
             assert shapes(states["X"]) == [(n_chains // n_used, 6)] * n_used
             assert shapes(states["hidden_states"]) == [(n_chains // n_used, 3)] * n_used
             assert shapes(carry["theta"]["weights"]) == [(6, 3)] * n_used
             functions = list(devices._COMPILED.values())
-            fit_and_record(n_chains, 3)
+            fit_and_record(model, ROWS)
             assert list(devices._COMPILED.values()) == functions
         assert [f.compiled._cache_size() for f in functions] == [1] * 5
     """)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "learner",
-    ["PCD(3000, 20)", "CD(n_sweeps=30)", "ParallelTempering(1500, betas=4)", "PTT(3000)"],
-)
-def test_gradients_on_several_devices(learner):
+@pytest.mark.parametrize("n_components", [0, 2])
+def test_chains_of_couplings_are_divided_among_devices(n_components):
+    """Variables that are drawn one after the other have the states of one device."""
     run_on_devices(f"""
-        from test_device_training import *
+        from test_device_arrays import *
 
-        test_updates_follow_the_exact_gradient({learner}, "layers")
+        options = dict(alpha=0.01, device="jax", states=(0, 1), max_iter=6, random_state=0)
+        model = BoltzmannMachine(PCD(n_chains=300), n_components={n_components}, **options)
+        expected, alone = fit_and_record(model, ROWS, n_found=1)
+        found, carry = fit_and_record(model, ROWS)
+        assert shapes(carry["learner"]["X"]) == [(100, 6)] * 3
+        assert_array_equal(carry["learner"]["X"], alone["learner"]["X"])
+        for k, v in expected.energy_.theta.items():
+            assert_allclose(found.energy_.theta[k], v, atol=1e-5)
+        assert np.abs(found.coupling_).max() > 0.1
     """)
 
 
 @pytest.mark.long
-def test_annealing_and_samples_on_several_devices():
-    """Log Z and conditional samples are right, and a path of several pieces compiles twice."""
-    run_on_devices("""
-        from test_device_inference import *
-        from skmrf._jax.chains import LAYERS
+@pytest.mark.parametrize("learner", ["mle-bp", "cd"])
+def test_rows_of_conditional_models_are_divided_among_devices(learner):
+    run_on_devices(f"""
+        from test_device_arrays import *
 
-        energy = ENERGIES["layers"]
+        X, Y = np.random.default_rng(0).normal(size=(300, 4)), ROWS[:, :4].astype(int)
+        options = dict(alpha=0.01, max_iter=5, device="jax", batch_size=99, random_state=0)
+        model = CRBMStructuredPredictor(2, {learner!r}, learning_rate=0.05, **options)
+        expected, _ = fit_and_record(model, X, Y, n_found=1)
+        found, carry = fit_and_record(model, X, Y)
+        assert shapes(carry["theta"]["weights"]) == [(4, 2)] * 3
+        assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-5)
+    """)
+
+
+@pytest.mark.long
+def test_kernel_of_a_gpu_on_several_devices():
+    """Each device draws its own chains, by the kernel (interpreted) as by the loop."""
+    run_on_devices("""
+        from functools import partial
+        from skmrf._jax import chains, open_device
+        from test_device_arrays import *
+
+        rng = np.random.default_rng(0)
+        upper = np.triu(rng.normal(size=(7, 7)), 1)
+        columns = [rng.normal(size=(7, 60)), rng.logistic(size=(7, 60)), rng.random((7, 60)) < 0.5]
+        arrays = upper + upper.T, rng.random(60), *columns
+        arrays = [a.astype(np.float32) for a in arrays]
+        expected = jax.jit(chains.loop_in_order)(*arrays)
+        device = open_device("jax").spread(60)
+        given = [device.put(a, axis) for a, axis in zip(arrays, (None, 0, 1, 1, 1), strict=True)]
+        kernel = partial(chains.kernel_in_order, interpret=True)
+        for function in (chains.loop_in_order, kernel):
+            with pytest.MonkeyPatch.context() as patch, device.context():
+                patch.setattr(chains, "_draw_chains", function)
+                compiled = jax.jit(lambda *a: chains.draw_in_order(*a)).lower(*given).compile()
+                found = compiled(*given)
+            assert shapes(found) == [(7, 20)] * 3
+            assert_array_equal(found, expected)
+            assert "all-gather" not in compiled.as_text()
+    """)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("learner", "kind"),
+    [
+        ("PCD(3000, 20)", "layers"),
+        ("CD(n_sweeps=30)", "layers"),
+        ("ParallelTempering(1500, betas=4)", "layers"),
+        ("PTT(3000)", "layers"),
+        ("ParallelTempering(3000, betas=4)", "coupled layers"),
+        ("SMC(n_particles=600)", "pairs"),
+    ],
+)
+def test_gradients_on_several_devices(learner, kind):
+    run_on_devices(f"""
+        from test_device_training import *
+
+        test_updates_follow_the_exact_gradient({learner}, {kind!r})
+    """)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["layers", "pairs", "coupled layers"])
+def test_annealing_and_samples_on_several_devices(kind):
+    """Log Z and samples are those of one device, and a path of several pieces compiles twice."""
+    run_on_devices(f"""
+        from test_device_inference import *
+        from test_device_arrays import partial, shapes
+        from skmrf._jax import chains
+
+        energy, ends = ENERGIES[{kind!r}], []
+        function = chains.LAYERS if {kind!r} == "layers" else chains.IN_ORDER
+        scan, loop = function.compiled_scan, function.compiled_loop
+
+        def record(compiled, *args):
+            result = compiled(*args)
+            ends.append(shapes(result[0]))
+            return result
+
         test_annealing_estimates_log_z(energy, 600)
-        assert LAYERS.compiled_scan._cache_size() == LAYERS.compiled_loop._cache_size() == 1
+        assert scan._cache_size() == loop._cache_size() == 1
         test_sweeps_leave_the_model_invariant(energy)
         test_clamped_entries_condition_the_other_entries(energy)
-        test_annealing_estimates_log_z(ENERGIES["pairs"], 600)
-        X = np.zeros((6, 5))
-        V = open_device("jax").spread(6).put(X, 0)
-        assert [shard.data.shape for shard in V.addressable_shards] == [(2, 5)] * 3
+        for function in (chains.LAYERS, chains.IN_ORDER):
+            function.compiled_scan = partial(record, function.compiled_scan)
+            function.compiled_loop = partial(record, function.compiled_loop)
+        options = {{"device": "jax", "random_state": 0}}
+        run = partial(ais, energy, n_chains=30, n_temperatures=20, **options)
+        draw = partial(sample, energy, 60, method="gibbs", n_sweeps=20, **options)
+        value = run().value
+        assert ends.pop() == [(10, 5)] * 3
+        states = draw()
+        assert ends.pop() == [(20, states.shape[1])] * 3
+        first = devices.Device(jax.devices()[:1])
+        devices.find_device = lambda _: first
+        assert run().value == pytest.approx(value, abs=1e-4)
+        assert_array_equal(draw(), states)
+        assert ends.pop() == [(60, states.shape[1])]
     """)
