@@ -12,7 +12,7 @@ N_CHUNK = 5_000  # nodes per block of examples that a thread computes
 MAX_ITER = 100
 TOL = 1e-6
 MAX_SWEEPS = 100
-MAX_STATES = 1024  # joint states of one column of a strip of rows
+MAX_STATES = 2200  # joint states of one column of a strip of rows
 MAX_RANGE = 600.0  # of the log-potentials of one column of a strip, in nats
 MAX_BYTES = 2**25  # of the states of a block of strips
 
@@ -150,38 +150,37 @@ def _marginals_of_strips(weights, across, down):
     ``weights`` and the result have shape (n_strips, n_rows, width, n_labels).
     """
     n_strips, n_rows, width, q = weights.shape
-    columns = np.empty((width, n_strips, q**n_rows))
+    weights = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
+    columns = np.empty((width, q**n_rows, n_strips))
     for c in range(width):
-        values = weights[:, 0, c]
+        values = weights[0, c]
         for row in range(1, n_rows):
-            values = values.reshape(n_strips, -1, q, 1) * down * weights[:, row, None, None, c]
-            values = values.reshape(n_strips, -1)
-        columns[c] = values
+            values = values.reshape(-1, q, 1, n_strips) * down[..., None] * weights[row, c]
+        columns[c] = values.reshape(-1, n_strips)
 
     def send(values, table):
-        """Multiply the states of all rows of a column by a table."""
-        for _ in range(n_rows):
-            values = values.reshape(n_strips, q, -1).swapaxes(1, 2) @ table
-            values = values.reshape(n_strips, -1)
-        return values
+        """Multiply the states of each row of a column by a table."""
+        for row in range(n_rows):
+            values = np.matmul(table, values.reshape(q**row, q, -1))
+        return values.reshape(-1, n_strips)
 
     ahead = np.empty_like(columns)
     ahead[0] = columns[0]
     for c in range(width):
         if c > 0:
-            ahead[c] = send(ahead[c - 1], across) * columns[c]
-        ahead[c] /= ahead[c].sum(axis=1, keepdims=True)
-    out, behind = np.empty(weights.shape), np.ones((n_strips, q**n_rows))
+            ahead[c] = send(ahead[c - 1], across.T) * columns[c]
+        ahead[c] /= ahead[c].sum(axis=0)
+    out, behind = np.empty(weights.shape), np.ones(columns.shape[1:])
     for c in range(width - 1, -1, -1):
         joint = ahead[c] * behind
-        joint /= joint.sum(axis=1, keepdims=True)
+        joint /= joint.sum(axis=0)
         for row in range(n_rows):
-            joint = joint.reshape(n_strips, q, -1)
-            out[:, row, c] = joint.sum(axis=2)
-            joint = joint.sum(axis=1)
-        behind = send(columns[c] * behind, across.T)
-        behind /= behind.max(axis=1, keepdims=True)
-    return out
+            joint = joint.reshape(q, -1, n_strips)
+            out[row, c] = joint.sum(axis=1)
+            joint = joint.sum(axis=0)
+        behind = send(columns[c] * behind, across)
+        behind /= behind.max(axis=0)
+    return out.transpose(3, 0, 1, 2)
 
 
 def _messages(graphs, potentials):
