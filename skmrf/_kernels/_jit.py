@@ -254,15 +254,6 @@ def _larger(_, x, y):  # noqa: ARG001
     return VECTOR(VECTOR, VECTOR), build
 
 
-def _ratio(_, x, y):  # noqa: ARG001
-    def build(context, builder, signature, values):  # noqa: ARG001
-        zero = ir.Constant(VECTOR_IR, [0.0] * LANES)
-        is_positive = builder.fcmp_ordered(">", values[1], zero)
-        return builder.select(is_positive, builder.fdiv(*values), zero)
-
-    return VECTOR(VECTOR, VECTOR), build
-
-
 def _transpose(_, a, b, c, d):  # noqa: ARG001
     def build(context, builder, signature, values):
         a, b, c, d = values
@@ -313,10 +304,6 @@ if numba.config.DISABLE_JIT:
         """Return the elementwise maximum of two vectors."""
         return np.where(x > y, x, y)
 
-    def ratio(x, y):
-        """Return ``x / y``, or 0 where y is not positive."""
-        return np.divide(x, y, out=np.zeros(LANES), where=y > 0.0)
-
     def transpose(a, b, c, d):
         """Return the columns of the matrix that has the rows a, b, c and d."""
         return tuple(np.stack([a, b, c, d], axis=1))
@@ -340,7 +327,5 @@ else:
     multiply_add = intrinsic(_multiply_add)
     #: Return the elementwise maximum of two vectors.
     larger = intrinsic(_larger)
-    #: Return ``x / y`` for vectors, or 0 where y is not positive.
-    ratio = intrinsic(_ratio)
     #: Return the columns of the matrix that has the rows a, b, c and d.
     transpose = intrinsic(_transpose)

@@ -4,17 +4,18 @@ import numpy as np
 
 from ._jit import (
     LANES,
+    assume_distinct,
+    borrowed,
     inlined,
     kernel,
     larger,
     load,
     multiply_add,
-    ratio,
     spread,
     store,
     transpose,
 )
-from .exponential import exponential
+from .exponential import exponential, logarithms
 from .label_trees import LOWEST, SMALLEST
 
 N_LANES = 16  # chains that are computed at a time
@@ -195,6 +196,12 @@ def _store_row(x, k, a, b, c, d):
     store(x, k + 3 * LANES, d)
 
 
+@inlined
+def _count(labels, x):
+    """Return the number of labels, which the compiler knows if ``labels`` is not empty."""
+    return len(labels) if len(labels) > 0 else x.shape[-2]
+
+
 @kernel
 def _gather(starts, lengths, nodes, labels, base, values):
     """Copy the log-potentials of chains to ``values``; those after the end of a chain are 0.
@@ -260,56 +267,76 @@ def _scatter(starts, lengths, values, beliefs):
 
 
 @kernel
-def _exponentiate(n_positions, n, values, tops, totals):
-    """Replace values by exponentials minus the maxima over labels, which totals receive."""
-    one, minus_one, zero = spread(1.0), spread(-1.0), spread(0.0)
-    for t in range(n_positions):
-        start = t * n * N_LANES
-        end = start + n * N_LANES
+def _exponentiate(n_positions, labels, values, totals):
+    """Replace values by exponentials minus the maxima over labels, and add those to totals.
+
+    With two labels, one exponential of their difference is enough.
+    """
+    assume_distinct()
+    n, one, minus_one, zero = _count(labels, values), spread(1.0), spread(-1.0), spread(0.0)
+    flat, n_entries = values.reshape(-1), n_positions * n * N_LANES
+    if len(labels) == 2:
+        lanes, end = np.uint64(N_LANES), np.uint64(n_entries)  # signed ones are not vectorised
+        for first in range(np.uint64(0), end, lanes + lanes):
+            for j in range(lanes):
+                x, y = flat[first + j], flat[first + j + lanes]
+                totals[j] += x if x > y else y
+                z = -abs(x - y)
+                w = exponential(z if z > LOWEST else LOWEST)
+                w = w if z > LOWEST else 0.0
+                flat[first + j] = w if x < y else 1.0
+                flat[first + j + lanes] = 1.0 if x < y else w
+        return
+    for first in range(0, n_entries, n * N_LANES):
         for j in range(0, N_LANES, LANES):
-            top = load(values, start + j)
-            for k in range(start + N_LANES + j, end, N_LANES):
-                top = larger(top, load(values, k))
-            store(tops, j, top)
-        for j in range(N_LANES):
-            tops[j] = tops[j] if tops[j] > -np.inf else 0.0
-            totals[j] += tops[j]
-        for j in range(0, N_LANES, LANES):
-            shift = multiply_add(minus_one, load(tops, j), zero)
-            for k in range(start + j, end, N_LANES):
-                store(values, k, multiply_add(one, load(values, k), shift))
-    flat = values.reshape(-1)
-    for k in range(n_positions * n * N_LANES):
-        x = flat[k]
+            top = load(values, first + j)
+            for b in range(1, n):
+                top = larger(top, load(values, first + b * N_LANES + j))
+            store(totals, j, multiply_add(one, top, load(totals, j)))
+            top = multiply_add(minus_one, top, zero)
+            for b in range(n):
+                k = first + b * N_LANES + j
+                store(values, k, multiply_add(one, load(values, k), top))
+    for k in range(n_entries):
+        x = flat[k]  # nan if no label is possible
         y = exponential(x if x > LOWEST else LOWEST)
         flat[k] = y if x > LOWEST else 0.0
 
 
 @kernel
-def _multiply_rows(n, x, first, y, start, sizes):
-    """Multiply n rows of x by those of y, and set ``sizes`` to the sums of the products."""
-    one, zero = spread(1.0), spread(0.0)
-    for j in range(0, N_LANES, LANES):
-        size = zero
-        for k in range(j, n * N_LANES, N_LANES):
-            product = multiply_add(load(x, first + k), load(y, start + k), zero)
-            store(x, first + k, product)
-            size = multiply_add(one, product, size)
-        store(sizes, j, size)
+def _multiply_rows(labels, x, y, start, product):
+    """Set ``product`` to the elementwise product of rows of x and of y."""
+    zero = spread(0.0)
+    for k in range(0, _count(labels, product) * N_LANES, LANES):
+        store(product, k, multiply_add(load(x, start + k), load(y, start + k), zero))
 
 
 @kernel
-def _normalise(n_active, own, sizes, totals):
-    """Divide the columns of ``own`` by their sums, and add the logs of the sums to ``totals``.
+def _normalise(n_active, product, weights, sizes, totals, bits, is_always):
+    """Divide the columns of ``weights`` by the sums of the columns of ``product``.
 
-    A total becomes nan if the sum underflows.
+    This is done if ``is_always`` is true or a sum is very large or small. The logs of the sums are
+    added to ``totals``, which become nan if a sum underflows.
     """
+    n_extreme = 0
+    for j in range(N_LANES):
+        sizes[j] = product[0, j]
+    for b in range(1, product.shape[0]):
+        for j in range(N_LANES):
+            sizes[j] += product[b, j]
+    for j in range(N_LANES):
+        n_extreme += not (LOW < sizes[j] < HIGH)
+    if n_extreme == 0 and not is_always:
+        return
     for j in range(n_active):
         if not sizes[j] > SMALLEST:
             sizes[j], totals[j] = 1.0, np.nan
-        totals[j] += np.log(sizes[j])
-        for b in range(own.shape[0]):
-            own[b, j] /= sizes[j]
+    for b in range(product.shape[0]):
+        for j in range(n_active):
+            weights[b, j] /= sizes[j]
+    logarithms(sizes, bits)
+    for j in range(n_active):
+        totals[j] += sizes[j]
 
 
 @kernel
@@ -349,91 +376,112 @@ def _add_inner_products(n, table, x, first, y, start, sums):
 
 
 @kernel
-def _pass_backwards(starts, lengths, kind, tables, values, messages, sizes, totals):
+def _pass_backwards(
+    starts, lengths, kind, labels, tables, interval, values, messages, product, sizes, totals, bits
+):
     """Compute the messages from the end to the start of a group of chains, and their log Z.
 
-    ``values[t]`` receives the sums over the labels after position t, and ``messages[t - 1]`` their
-    product with the table of the edge to the position before. Sums are normalised if they become
-    very large or small. The chains are sorted by decreasing length.
+    ``messages[t]`` receives the sums over the labels after position t. A position is normalised if
+    the sum over its labels is very large or small, which is checked every ``interval`` positions:
+    then its weights ``values[t]`` are divided by the sum. The chains are sorted by decreasing
+    length.
     """
-    n, n_active = values.shape[1], 0
+    assume_distinct()
+    n, n_active = _count(labels, product), 0
     messages[lengths[0] - 1] = 1.0
     for t in range(lengths[0] - 1, -1, -1):
-        start, n_extreme = t * n * N_LANES, 0
+        start = t * n * N_LANES
         while n_active < lengths.size and lengths[n_active] > t:
             n_active += 1
-        _multiply_rows(n, values, start, messages, start, sizes)
-        for j in range(N_LANES):
-            n_extreme += not (LOW < sizes[j] < HIGH)
-        if n_extreme > 0 or t == 0:
-            _normalise(n_active, values[t], sizes, totals)
+        if t % interval == 0:
+            _multiply_rows(labels, values, messages, start, product)
+            _normalise(n_active, product, values[t], sizes, totals, bits, t == 0)
         if t > 0:
-            before = start - n * N_LANES
-            _multiply(n, kind[starts[0] + t], tables, values, start, messages, before)
+            table, before = kind[starts[0] + t], start - n * N_LANES
+            _multiply_rows(labels, values, messages, start, product)
+            _multiply(n, table, tables, product, 0, messages, before)
             for j in range(n_active, N_LANES):
                 messages[t - 1, :, j] = 1.0
 
 
 @kernel
 def _pass_forwards(
-    starts, lengths, kind, transposed, strengths, values, messages, product, sizes, sums
-):  # fmt: skip
+    starts, lengths, kind, labels, transposed, strengths, values, messages, product, ahead, sums
+):
     """Replace values by marginals times the weights of the chains.
 
-    The marginals of edges, divided by their table, are added to ``sums``.
+    The marginals of edges, divided by their table, are added to ``sums``. ``ahead`` has the sums
+    over the labels before a position, relative to Z.
     """
-    n, n_active = values.shape[1], lengths.size
+    assume_distinct()
+    n, n_active, zero = _count(labels, product), lengths.size, spread(0.0)
     for b in range(n):
         for j in range(N_LANES):
-            values[0, b, j] *= strengths[j]
+            ahead[b, j] = values[0, b, j] * strengths[j]
+            values[0, b, j] = ahead[b, j] * messages[0, b, j]
     for t in range(1, lengths[0]):
         start, table = t * n * N_LANES, kind[starts[0] + t]
-        before = start - n * N_LANES
         while lengths[n_active - 1] <= t:
             n_active -= 1
-        for k in range(before, start, LANES):
-            store(messages, k, ratio(load(values, k), load(messages, k)))
         for j in range(n_active, N_LANES):
-            messages[t - 1, :, j] = 0.0
-        _add_inner_products(n, table, messages, before, values, start, sums)
-        _multiply(n, table, transposed, messages, before, product, 0)
-        _multiply_rows(n, values, start, product, 0, sizes)
+            ahead[:, j] = 0.0
+        _multiply_rows(labels, values, messages, start, product)
+        _add_inner_products(n, table, ahead, 0, product, 0, sums)
+        _multiply(n, table, transposed, ahead, 0, messages, start)
+        for k in range(0, n * N_LANES, LANES):
+            x, y = load(messages, start + k), load(values, start + k)
+            store(ahead, k, multiply_add(x, y, zero))
+            store(values, start + k, multiply_add(x, load(product, k), zero))
 
 
 @kernel
 def chain_sums(
-    order, ptr, kind, nodes, labels, base, tables, transposed, weights, log_z, beliefs, counts,
-    values, messages,
+    order, ptr, kind, nodes, known, base, tables, transposed, interval, weights, log_z, beliefs,
+    counts, labels, values, messages, product, ahead, sums, numbers, limits, bits,
 ):  # fmt: skip
     """Compute log Z and marginals of many chains at a time.
 
-    The arguments and results are those of ``tree_sums`` in ``label_trees.py``, but ``labels`` is
+    The arguments and results are those of ``tree_sums`` in ``label_trees.py``, but ``known`` is
     empty if no label is known. ``order`` has the chains in groups of ``N_LANES`` that are sorted by
-    decreasing length. The k-th edges of all chains of a group have the same table. ``values`` and
-    ``messages``, with one row per node of the longest chain, are scratch.
+    decreasing length. The k-th edges of all chains of a group have the same table. The tuple
+    ``labels`` is empty, or it has all labels, so that the number of labels is known to the
+    compiler. The arguments after it are scratch. A group is skipped if one of its sums overflows.
     """
-    totals, strengths, sizes = np.empty(N_LANES), np.empty(N_LANES), np.empty(N_LANES)
-    sums, n = np.zeros((*counts.shape, LANES)), values.shape[1]
-    product = np.empty((n, N_LANES))
-    flat, flat_transposed = tables.reshape(-1), transposed.reshape(-1)
+    kind, nodes, known, tables = borrowed((kind, nodes, known, tables))
+    transposed, beliefs, values, sums = borrowed((transposed, beliefs, values, sums))
+    messages, product, ahead = borrowed((messages, product, ahead))
+    numbers, limits, bits = borrowed(numbers), borrowed(limits), borrowed(bits)
+    totals, strengths, sizes = numbers[0], numbers[1], numbers[2]
+    flat_counts = counts.reshape(-1)
     for first in range(0, order.size, N_LANES):
         group = order[first : first + N_LANES]
-        starts, lengths = ptr[group], ptr[group + 1] - ptr[group]
-        totals[:] = 0.0
-        _gather(starts, lengths, nodes, labels, base, values)
-        _exponentiate(lengths[0], n, values, sizes, totals)
-        _pass_backwards(starts, lengths, kind, flat, values, messages, sizes, totals)
-        strengths[:] = 0.0
+        starts, lengths = limits[0, : group.size], limits[1, : group.size]
         for j in range(group.size):
-            if not np.isnan(totals[j]):
+            starts[j], lengths[j] = ptr[group[j]], ptr[group[j] + 1] - ptr[group[j]]
+        for j in range(N_LANES):
+            totals[j], strengths[j] = 0.0, 0.0
+        for k in range(sums.size):
+            sums[k] = 0.0
+        _gather(starts, lengths, nodes, known, base, values)
+        _exponentiate(lengths[0], labels, values, totals)
+        _pass_backwards(
+            starts, lengths, kind, labels, tables, interval, values, messages, product, sizes,
+            totals, bits,
+        )  # fmt: skip
+        for j in range(group.size):
+            if totals[j] > -np.inf:
                 log_z[group[j]], strengths[j] = totals[j], weights[group[j]]
         _pass_forwards(
-            starts, lengths, kind, flat_transposed, strengths, values, messages, product, sizes,
+            starts, lengths, kind, labels, transposed, strengths, values, messages, product, ahead,
             sums,
         )  # fmt: skip
         _scatter(starts, lengths, values, beliefs)
-    for c in range(counts.shape[0]):
-        for a in range(n):
-            for b in range(n):
-                for j in range(LANES):
-                    counts[c, a, b] += sums[c, a, b, j]
+        total = 0.0
+        for k in range(sums.size):
+            total += sums[k]
+        if -np.inf < total < np.inf:
+            for k in range(sums.size):
+                flat_counts[k // LANES] += sums[k]
+        else:
+            for j in range(group.size):
+                log_z[group[j]] = np.nan

@@ -71,7 +71,7 @@ class LabelGraphs:
     @property
     def sizes(self):
         """Number of nodes of each example, ndarray of shape (n_examples,)."""
-        return np.diff(self.node_ptr)
+        return self.cached("sizes", lambda: np.diff(self.node_ptr))
 
     @property
     def example_of_node(self):

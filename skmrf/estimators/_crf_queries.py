@@ -91,8 +91,8 @@ class CRFQueries:
                 "allowed and given."
             )
 
-    def _sums(self, graphs, potentials):
-        options = {"method": self.learner_.inference, **self.learner_.solver_options()}
+    def _sums(self, graphs, potentials, **options):
+        options |= {"method": self.learner_.inference, **self.learner_.solver_options()}
         with parallel_jobs(self.n_jobs):
             sums = label_graphs.sums(graphs, potentials, **options)
         if not sums.converged.all():
@@ -135,6 +135,9 @@ class CRFQueries:
     def predict_marginals(self, X, *, sequence_ids=None, allowed=None, given=None):
         """Return the probability of each label at each position.
 
+        Loopy belief propagation of grids is followed by exact sums over strips of rows and over
+        strips of columns, with the messages at their boundaries. A marginal is the mean of both.
+
         Parameters
         ----------
         X : list, array-like, sparse matrix or frame
@@ -152,7 +155,8 @@ class CRFQueries:
             Marginals of each example, or of each row of a table.
         """
         form, graphs, potentials = self._condition(X, sequence_ids, allowed, given)
-        nodes = self._sums(graphs, potentials).nodes
+        shapes = form.shapes if self.graph == "grid" else None
+        nodes = self._sums(graphs, potentials, shapes=shapes).nodes
         nodes = nodes.reshape(len(nodes), -1, len(self.classes_)).sum(axis=1)
         return form.restore(nodes, graphs.node_ptr)
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import label_trees
+from .._kernels._jit import LANES
 from .._kernels.label_graphs import N_LANES, chain_sums
 from .._utils.parallel import run_blocks
 
@@ -13,6 +14,8 @@ MAX_RANGE = 300.0  # of finite log-potentials, in nats, in the ratio domain
 N_CHUNK = 50_000  # nodes per call of a kernel
 MAX_BYTES = 4 * 2**30  # of the best labellings of one example
 MIN_SHARE = 0.4  # mean length of a group of chains, relative to its longest chain
+MAX_CHANGE = 200.0  # of the log of a sum between two checks of its range, in nats
+MAX_UNROLLED = 3  # labels, for kernels that are compiled for a number of labels
 
 
 class LabelSums(NamedTuple):
@@ -75,6 +78,10 @@ def chunks(graphs, n_nodes):
     list of (int, int)
         Chunks, which do not depend on the number of threads.
     """
+    return graphs.cached(("chunks", n_nodes), lambda: _find_chunks(graphs, n_nodes))
+
+
+def _find_chunks(graphs, n_nodes):
     out, first = [], 0
     while first < len(graphs):
         limit = graphs.node_ptr[first] + n_nodes
@@ -114,15 +121,16 @@ def sums(graphs, potentials, weights=None):
     def add_chunk(*chunk):
         """Compute a chunk of examples; return the sums of the marginals of its edges."""
         counts, logs = np.zeros_like(tables), np.zeros_like(tables)
-        out = log_z, nodes, counts, _scratch(graphs, nodes)
         part = slice(*chunk)
         if graphs.edges is None and not is_wide:
             _add_chains(graphs, chunk, arrays, ratios, weights, log_z, nodes, counts)
-        if not is_wide and np.isnan(log_z[part]).any():
+        is_left = np.isnan(log_z[part]).any()
+        if is_left and not is_wide:
+            out = log_z, nodes, counts, _scratch(graphs, nodes)
             label_trees.tree_sums(*chunk, *arrays, ratios, weights, *out)
-        failed = np.isnan(log_z[part])
+            is_left = np.isnan(log_z[part]).any()
         log_z[part] += _shifts(graphs, arrays, top.ravel(), chunk)
-        if failed.any():
+        if is_left:
             out = log_z, nodes, logs, _scratch(graphs, nodes)
             label_trees.tree_sums_in_logs(*chunk, *arrays, tables, weights, *out)
         return ratios * counts + logs
@@ -137,14 +145,22 @@ def sums(graphs, potentials, weights=None):
 def _add_chains(graphs, chunk, arrays, ratios, weights, log_z, nodes, counts):
     """Compute the sums of the chains of a chunk that are in a group of similar lengths."""
     first, last = graphs.node_ptr[list(chunk)]
-    if not (arrays.labels[first:last] >= 0).any():
+    if arrays.labels[first:last].max(initial=-1) < 0:
         arrays = arrays._replace(labels=arrays.labels[:0])
-    order, longest = _group_chains(graphs.sizes[slice(*chunk)])
-    values, messages = (np.empty((longest, nodes.shape[1], N_LANES)) for _ in range(2))
-    transposed = np.ascontiguousarray(ratios.transpose(0, 2, 1))
+    order, longest = graphs.cached(
+        ("groups", *chunk), lambda: _group_chains(graphs.sizes[slice(*chunk)])
+    )
+    n = nodes.shape[1]
+    labels = tuple(range(n)) if 1 < n <= MAX_UNROLLED else ()
+    with np.errstate(divide="ignore"):
+        change = 1.0 + np.log(n) - np.log(ratios.min(initial=1.0))
+    transposed = ratios.transpose(0, 2, 1).ravel()
+    shapes = (longest, n, N_LANES), (longest, n, N_LANES), (n, N_LANES), (n, N_LANES)
     chain_sums(
-        chunk[0] + order, arrays.ptr, *arrays[3:], ratios, transposed, weights, log_z, nodes,
-        counts, values, messages,
+        chunk[0] + order, arrays.ptr, *arrays[3:], ratios.ravel(), transposed,
+        max(int(MAX_CHANGE / change), 1), weights, log_z, nodes, counts, labels,
+        *map(np.empty, shapes), np.empty(counts.size * LANES), np.empty((3, N_LANES)),
+        np.empty((2, N_LANES), dtype=np.int64), np.empty(N_LANES, dtype=np.int32),
     )  # fmt: skip
 
 

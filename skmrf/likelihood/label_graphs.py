@@ -45,7 +45,7 @@ def sums(graphs, potentials, weights=None, *, method="auto", **options):
     method : {"auto", "exact", "bp"}, default="auto"
         Inference method. "bp" is exact on trees. "auto" is "exact" if that is fast, else "bp".
     **options
-        Options of belief propagation: ``max_iter``, ``tol`` and ``damping``.
+        Options of belief propagation: ``max_iter``, ``tol``, ``damping`` and ``shapes``.
 
     Returns
     -------

@@ -12,6 +12,9 @@ N_CHUNK = 5_000  # nodes per block of examples that a thread computes
 MAX_ITER = 100
 TOL = 1e-6
 MAX_SWEEPS = 100
+MAX_STATES = 2200  # joint states of one column of a strip of rows
+MAX_RANGE = 600.0  # of the log-potentials of one column of a strip, in nats
+MAX_BYTES = 2**25  # of the states of a block of strips
 
 
 def _exponentials(graphs, potentials):
@@ -23,7 +26,7 @@ def _exponentials(graphs, potentials):
     return nodes, np.exp(potentials.tables - top[:, None, None]), tops, top
 
 
-def sums(graphs, potentials, weights=None, *, max_iter=MAX_ITER, tol=TOL, damping=0.0):
+def sums(graphs, potentials, weights=None, *, max_iter=MAX_ITER, tol=TOL, damping=0.0, shapes=None):
     """Return the Bethe approximation of log Z, and the beliefs of nodes and edges.
 
     Parameters
@@ -40,6 +43,10 @@ def sums(graphs, potentials, weights=None, *, max_iter=MAX_ITER, tol=TOL, dampin
         Largest change of a message at which propagation has converged.
     damping : float, default=0.0
         Weight of the old message in the new one.
+    shapes : list of (int, int), optional
+        Height and width of each example, if the examples are grids. The beliefs of nodes are then
+        the means of exact marginals in strips of rows and in strips of columns. The messages of
+        belief propagation replace the rest of the grid.
 
     Returns
     -------
@@ -65,10 +72,115 @@ def sums(graphs, potentials, weights=None, *, max_iter=MAX_ITER, tol=TOL, dampin
             log_z[example] = shifts[example] + kernels.bethe_log_z(
                 *model, messages, beliefs, weights[example], counts
             )
+            if shapes is not None and min(shapes[example]) > 1 and log_z[example] > -np.inf:
+                start, end, *edges = ranges[example]
+                types = graphs.edge_types[edges[0]], graphs.edge_types[edges[1] - 1]
+                _sum_grid(
+                    nodes[start:end].reshape(*shapes[example], -1), [tables[k] for k in types],
+                    messages[slice(*edges)], beliefs[start:end],
+                )  # fmt: skip
         return counts
 
     counts = sum(run_blocks(add_chunk, chunks(graphs, N_CHUNK), None))
     return LabelSums(log_z, beliefs * weights[graphs.example_of_node][:, None], counts, converged)
+
+
+def _sum_grid(weights, tables, messages, beliefs):
+    """Set beliefs to means of the marginals in strips of rows and in strips of columns.
+
+    ``weights`` has shape (height, width, n_labels). If the states of a column of the whole height
+    or width are few enough, its strip is exact, and only this strip is used. Beliefs are left
+    unchanged if sums over one row could underflow.
+    """
+    height, width, q = weights.shape
+    n_right = height * (width - 1)
+    right = messages[:n_right].reshape(height, width - 1, 2, q).swapaxes(0, 1)
+    down = messages[n_right:].reshape(height - 1, width, 2, q)
+    with np.errstate(divide="ignore"):
+        lowest = np.log([weights[weights > 0.0].min(), *(table.min() for table in tables)])
+    size = min(np.log(MAX_STATES + 0.5) / np.log(max(q, 2)), MAX_RANGE / max(-lowest.sum(), 1.0))
+    size, parts = int(size), []
+    if size > 0 and (height <= size or width > size):
+        parts.append(_sum_strips(weights, tables, down, min(height, size)))
+    if 0 < size < height:
+        columns = _sum_strips(weights.swapaxes(0, 1), tables[::-1], right, min(width, size))
+        parts.append(columns.swapaxes(0, 1))
+    if parts:
+        beliefs[:] = (sum(parts) / len(parts)).reshape(-1, q)
+
+
+def _sum_strips(weights, tables, messages, n_rows):
+    """Return the marginals of the nodes of a grid, each in a strip with the node in its middle.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (height, width, n_labels)
+        Exponentials of the log-potentials of nodes.
+    tables : sequence of ndarray of shape (n_labels, n_labels)
+        Exponentials of the log-potentials of edges to the right, and of edges downwards.
+    messages : ndarray of shape (height - 1, width, 2, n_labels)
+        Messages of the edges downwards to the upper node and to the lower node.
+    n_rows : int
+        Number of rows of a strip.
+
+    Returns
+    -------
+    ndarray of shape (height, width, n_labels)
+        Marginals.
+    """
+    height, width, q = weights.shape
+    rows, last = np.arange(height), height - n_rows
+    first = np.clip(rows - n_rows // 2, 0, last)  # row of the strip of each row
+    out, step = np.empty(weights.shape), max(int(MAX_BYTES / (8 * width * q**n_rows)), 1)
+    for block in range(0, last + 1, step):
+        starts = np.arange(block, min(block + step, last + 1))
+        strips = weights[starts[:, None] + np.arange(n_rows)]
+        above, below = starts > 0, starts < last
+        strips[above, 0] *= messages[starts[above] - 1, :, 1]
+        strips[below, -1] *= messages[starts[below] + n_rows - 1, :, 0]
+        found = _marginals_of_strips(strips, *tables)
+        inside = rows[(first >= starts[0]) & (first <= starts[-1])]
+        out[inside] = found[first[inside] - block, inside - first[inside]]
+    return out
+
+
+def _marginals_of_strips(weights, across, down):
+    """Return the exact marginals of the nodes of strips of equal size, by sums over columns.
+
+    ``weights`` and the result have shape (n_strips, n_rows, width, n_labels).
+    """
+    n_strips, n_rows, width, q = weights.shape
+    weights = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
+    columns = np.empty((width, q**n_rows, n_strips))
+    for c in range(width):
+        values = weights[0, c]
+        for row in range(1, n_rows):
+            values = values.reshape(-1, q, 1, n_strips) * down[..., None] * weights[row, c]
+        columns[c] = values.reshape(-1, n_strips)
+
+    def send(values, table):
+        """Multiply the states of each row of a column by a table."""
+        for row in range(n_rows):
+            values = np.matmul(table, values.reshape(q**row, q, -1))
+        return values.reshape(-1, n_strips)
+
+    ahead = np.empty_like(columns)
+    ahead[0] = columns[0]
+    for c in range(width):
+        if c > 0:
+            ahead[c] = send(ahead[c - 1], across.T) * columns[c]
+        ahead[c] /= ahead[c].sum(axis=0)
+    out, behind = np.empty(weights.shape), np.ones(columns.shape[1:])
+    for c in range(width - 1, -1, -1):
+        joint = ahead[c] * behind
+        joint /= joint.sum(axis=0)
+        for row in range(n_rows):
+            joint = joint.reshape(q, -1, n_strips)
+            out[row, c] = joint.sum(axis=1)
+            joint = joint.sum(axis=0)
+        behind = send(columns[c] * behind, across)
+        behind /= behind.max(axis=0)
+    return out.transpose(3, 0, 1, 2)
 
 
 def _messages(graphs, potentials):

@@ -3,6 +3,7 @@
 import pickle
 from itertools import pairwise
 from threading import get_ident
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,11 @@ from sklearn.utils.estimator_checks import check_estimator
 from zoo import GRAPH_LEARNERS
 
 from skmrf import CRF, SequenceVectorizer
+from skmrf._data.sequences import read_examples
+from skmrf.energies.structured_protocols import LabelPotentials
 from skmrf.exact import label_trees
 from skmrf.learners import SSVM, Perceptron
+from skmrf.likelihood import label_graphs
 from skmrf.metrics import sequence_scores
 from skmrf.variational import label_graphs as propagation
 
@@ -450,3 +454,84 @@ def test_scores_of_sequences():
     assert "span_f1" not in sequence_scores([["A"]], [["A"]])
     with pytest.raises(ValueError, match="Sequence 0 has 4 true labels, but 1 predicted"):
         sequence_scores(true[:1], [["O"]])
+
+
+# Grids ------------------------------------------------------------------------------------
+
+
+def random_grids(shape, rng, scale=1.0):
+    """Return the graph of an image, and potentials with strong attraction of three labels."""
+    images = [rng.normal(size=(*shape, 3))]
+    graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
+    tables = np.stack([scale * np.roll(np.eye(3), 1, axis=1), scale * np.eye(3)])
+    return graphs, LabelPotentials(graphs.features.copy(), tables, None, 3)
+
+
+def test_strips_of_grids_are_close_to_exact(seed):
+    """The error is at most 0.02, and at most a third of the error of belief propagation."""
+    graphs, potentials = random_grids((8, 30), np.random.default_rng(seed))
+    exact = label_graphs.sums(graphs, potentials, method="exact").nodes
+    found = [
+        propagation.sums(graphs, potentials, shapes=shapes).nodes for shapes in (None, [(8, 30)])
+    ]
+    single, strips = (np.abs(nodes - exact) for nodes in found)
+    assert strips.max() <= 0.02
+    assert strips.mean() <= single.mean() / 3
+    assert_allclose(found[1].sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("shape", [(2, 9), (5, 9), (9, 5), (1, 6), (6, 1)])
+def test_strips_of_narrow_grids_are_exact(shape, seed):
+    rng = np.random.default_rng(seed)
+    graphs, potentials = random_grids(shape, rng)
+    labels = np.where(rng.random(graphs.n_nodes) < 0.2, rng.integers(3, size=graphs.n_nodes), -1)
+    graphs, weight = graphs.with_labels(labels), rng.random(1)
+    exact = label_graphs.sums(graphs, potentials, weight, method="exact").nodes
+    found = propagation.sums(graphs, potentials, weight, shapes=[shape], tol=1e-10).nodes
+    assert_allclose(found, exact, atol=1e-9)
+
+
+def test_blocks_of_strips_do_not_change_marginals(seed, monkeypatch):
+    graphs, potentials = random_grids((9, 8), np.random.default_rng(seed))
+    found = []
+    for n_bytes in (propagation.MAX_BYTES, 1.0):
+        monkeypatch.setattr(propagation, "MAX_BYTES", n_bytes)
+        found.append(propagation.sums(graphs, potentials, shapes=[(9, 8)]).nodes)
+    assert_allclose(*found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [10.0, 60.0, 200.0])
+def test_strips_with_large_log_potentials(scale, seed):
+    """Strips have fewer rows, or none, if the sums over a column could underflow."""
+    graphs, potentials = random_grids((7, 9), np.random.default_rng(seed))
+    potentials = potentials._replace(
+        nodes=scale * potentials.nodes, tables=scale * potentials.tables
+    )
+    exact = label_graphs.sums(graphs, potentials, method="exact").nodes
+    found = [
+        propagation.sums(graphs, potentials, shapes=shapes).nodes for shapes in (None, [(7, 9)])
+    ]
+    plain, strips = (np.abs(nodes - exact).max() for nodes in found)
+    assert_allclose(found[1].sum(axis=1), 1.0)
+    assert strips <= plain + 0.02
+
+
+def test_strips_with_impossible_pairs_of_labels():
+    """Belief propagation alone is used, because other sums over columns could underflow."""
+    graphs, potentials = random_grids((8, 9), np.random.default_rng(0))
+    potentials.tables[0, 0, 0] = -np.inf
+    found = [propagation.sums(graphs, potentials, shapes=s).nodes for s in (None, [(8, 9)])]
+    assert_array_equal(*found)
+
+
+def test_predicted_marginals_of_grids_use_strips(seed):
+    """Exact marginals of narrow grids of unequal shapes, although the learner propagates."""
+    rng = np.random.default_rng(seed)
+    images = [rng.normal(size=(height, 7, 3)) for height in (1, 3, 5)]
+    model = CRF("grid", "bp", **QUICK).fit(images, [x.argmax(axis=2) for x in images])
+    found = model.predict_marginals(images)
+    examples = model._examples(images, None)
+    potentials = model.energy_.potentials(examples.graphs)
+    exact = label_graphs.sums(examples.graphs, potentials, method="exact").nodes
+    for a, b in zip(found, examples.form.restore(exact, examples.graphs.node_ptr), strict=True):
+        assert_allclose(a, b, atol=1e-5)

@@ -133,17 +133,19 @@ def sum_in_groups_and_singly(graphs, potentials, weights, monkeypatch):
     monkeypatch.setattr(label_trees.label_trees, "tree_sums", count_single)
     for share in (label_trees.MIN_SHARE, np.inf):
         monkeypatch.setattr(label_trees, "MIN_SHARE", share)
+        graphs.cache.clear()
         single.append(0)
         found.append(label_trees.sums(graphs, potentials, weights))
     return found, single
 
 
+@pytest.mark.parametrize(("n_labels", "zeros"), [(2, 0.1), (2, 0.0), (3, 0.1), (4, 0.0)])
 @pytest.mark.parametrize("graph", CHAINS)
-def test_groups_of_chains_equal_single_chains(graph, seed, monkeypatch):
+def test_groups_of_chains_equal_single_chains(graph, n_labels, zeros, seed, monkeypatch):
     """150 chains of unequal lengths, with evidence, zeros and sums that underflow."""
     rng = np.random.default_rng(seed)
-    energy = random_energy(graph, 3, rng, 2.0, 0.1)
-    graphs = random_graphs(graph, 3, rng, n_examples=150, most_nodes=9)
+    energy = random_energy(graph, n_labels, rng, 2.0, zeros)
+    graphs = random_graphs(graph, n_labels, rng, n_examples=150, most_nodes=9)
     potentials, weights = energy.potentials(graphs), rng.random(150)
     nodes = potentials.nodes.copy()
     far = rng.random(len(nodes)) < 0.05

@@ -438,6 +438,13 @@ def test_times_of_chains(load, tmp_path):
     assert not (tmp_path / "crf.json").exists()
 
 
+def test_marginals_of_strips_are_compared(load):
+    propagation, strips = load("crf").strip_rows("grid Potts", n_images=2)
+    assert propagation["converged"] == strips["converged"] == 1.0
+    assert strips["mean"] < propagation["mean"] / 5
+    assert strips["largest"] <= 0.02 < propagation["largest"]
+
+
 def test_connected_frequencies(load, seed):
     rng = np.random.default_rng(seed)
     X, weights = rng.integers(0, 21, (40, 3)), rng.random(40)
