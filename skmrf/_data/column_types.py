@@ -1,5 +1,7 @@
 """Types of the columns of a table: detection from data types and values."""
 
+import re
+
 import numpy as np
 
 from .._utils.parameters import show_list
@@ -17,6 +19,7 @@ COLUMN_TYPES = (
     "boolean",
 )
 DISCRETE_TYPES = ("ordinal", "categorical", "boolean")  # columns with categories
+NUMBERS = r"u?int\d", r"float|double"  # names of data types: integers, floats
 MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categorical by default
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
@@ -39,8 +42,9 @@ def resolve_column_types(column_types, X, columns, names, *, by_dtype=True, find
     names : list
         Names of the columns.
     by_dtype : bool, default=True
-        Whether whole numbers in a frame are integers for any number of distinct values. Otherwise
-        they are categories if there are at most 20 distinct values, as in arrays.
+        Whether the data types of a frame decide if whole numbers are categories, as in
+        :func:`find_column_types`. Otherwise they are categories if there are at most 20 distinct
+        values, as in arrays.
     find : callable, optional
         Function of ``X`` and ``columns`` that detects the types, instead of
         :func:`find_column_types`.
@@ -97,9 +101,11 @@ def find_column_types(X, columns, *, by_dtype=True):
     Booleans are "boolean". An ordered categorical data type is "ordinal", and another categorical
     data type or text is "categorical". Whole numbers of an array are "categorical" if there are at
     most 20 distinct values, otherwise "integer". Whole numbers of a frame are "integer", unless
-    there are at most two distinct values. Other columns are "bounded" if their values fill the
-    range from 0 to 1, or if many values are near the smallest and near the largest value. They are
-    "non-negative" if no value is negative, and otherwise "continuous".
+    there are at most two distinct values. If all data types of a frame are integers, or all are
+    floats, they do not distinguish numbers from codes of categories. The frame is then treated like
+    an array. Other columns are "bounded" if their values fill the range from 0 to 1, or if
+    many values are near the smallest and near the largest value. They are "non-negative" if no
+    value is negative, and otherwise "continuous".
 
     Parameters
     ----------
@@ -116,7 +122,7 @@ def find_column_types(X, columns, *, by_dtype=True):
         Type of each column.
     """
     dtypes = frame_types(X)
-    limit = 2 if dtypes and by_dtype else MAX_WHOLE_CATEGORIES
+    limit = 2 if by_dtype and not _are_uniform(dtypes) else MAX_WHOLE_CATEGORIES
     dtypes = dtypes or [None] * len(columns)
     return [_find_type(t, column, limit) for t, column in zip(dtypes, columns, strict=True)]
 
@@ -156,6 +162,11 @@ def _has_measurements(column):
         return False
     x = _observed_numbers(column)
     return len(np.unique(x)) > min(MAX_WHOLE_CATEGORIES, max(2.0, np.sqrt(len(x))))
+
+
+def _are_uniform(dtypes):
+    """Return True for an array, and for a frame whose columns are all integers or all floats."""
+    return any(all(re.match(kind, str(t).lower()) for t in dtypes) for kind in NUMBERS)
 
 
 def _find_type(dtype, column, limit):

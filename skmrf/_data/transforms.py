@@ -178,7 +178,14 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     distances = np.concatenate([np.abs(x - parts["low"]), np.abs(parts["high"] - x)]) / scale
     positive = distances[(distances > 0) & np.isfinite(distances)]
     parts |= {"centre": centre, "scale": scale, "least": positive.min(initial=np.inf) / 2}
-    return _select_softness(x, weights, parts, is_linear)
+    with np.errstate(over="ignore", invalid="ignore"):
+        transform = _select_softness(x, weights, parts, is_linear)
+    if not np.isfinite(transform.mean + transform.deviation):
+        raise ValueError(
+            f"Column {name!r} holds {float(x[np.argmax(np.abs(x))])!r}, which is too large. If the "
+            "value is an error, replace it by nan; otherwise divide the column by a power of ten."
+        )
+    return transform
 
 
 def _without_shape(parts, values):

@@ -18,6 +18,9 @@ INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3  # candidates of Prior.diagonal
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
+STRONG_COVARIANCES = (1.0,)  # x
+MIN_COLUMNS = 10  # of covariances whose eigenvalues are shrunk by a formula for many columns
+MIN_EIGENVALUE = 1e-14  # relative to the largest one
 FLOOR = 1e-8  # variance that each covariance includes, for columns that are linear functions
 
 
@@ -76,7 +79,8 @@ class Prior:
     Attributes
     ----------
     covariance : float
-        Weight of the pooled covariance in the covariance of a component.
+        Weight of the pooled covariance in the covariance of a component. The eigenvalues of the
+        pooled covariance are shrunk.
     diagonal : float
         Weight of the diagonal in the pooled covariance, from 0 to 1.
     table : float
@@ -230,7 +234,8 @@ def make_mixture(rows, indicators, resp, counts, first, second, prior):
     scatters = second - counts[:, None, None] * (means[:, :, None] * means[:, None, :])
     pooled = scatters.sum(axis=0) / counts.sum()
     diagonal = np.diag(np.maximum(np.diag(pooled), FLOOR))
-    pooled = pooled + prior.diagonal * (diagonal - pooled) + np.diag(rows.noise + FLOOR)
+    pooled = pooled + prior.diagonal * (diagonal - pooled)
+    pooled = shrink_eigenvalues(pooled, counts.sum() - len(counts)) + np.diag(rows.noise + FLOOR)
     scatters += counts[:, None, None] * np.diag(rows.noise + FLOOR)
     weight = counts + prior.covariance
     covariances = (scatters + prior.covariance * pooled) / weight[:, None, None]
@@ -242,6 +247,65 @@ def make_mixture(rows, indicators, resp, counts, first, second, prior):
         tables[:, d, : indicator.shape[1]] = table / table.sum(axis=1, keepdims=True)
     log_weights = np.log(counts + 0.5) - np.log((counts + 0.5).sum())
     return Mixture(rows.n_states, log_weights, means, covariances, tables)
+
+
+def shrink_eigenvalues(covariance, n):
+    r"""Return a covariance matrix whose correlation matrix has shrunk eigenvalues.
+
+    Large eigenvalues of the correlations of few rows are too large, and small ones are too small.
+    An eigenvalue :math:`\lambda` is divided by
+    :math:`(\pi c \lambda f)^2 + (1 - c - \pi c \lambda h)^2`, where :math:`c` is the number of
+    columns divided by the number of rows, :math:`f` is a kernel estimate of the density of the
+    eigenvalues at :math:`\lambda`, and :math:`h` is the Hilbert transform of this density.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n_numbers, n_numbers)
+        Sample covariance matrix.
+    n : float
+        Number of rows, less the number of estimated means.
+
+    Returns
+    -------
+    ndarray of shape (n_numbers, n_numbers)
+        Matrix with shrunk eigenvalues, or the given one if it has few columns, or no more rows
+        than columns.
+
+    References
+    ----------
+    O. Ledoit and M. Wolf, "Analytical nonlinear shrinkage of large-dimensional covariance
+    matrices", Annals of Statistics 48 (2020).
+    """
+    ratio = len(covariance) / max(n, 1.0)
+    if ratio >= 1 or len(covariance) < MIN_COLUMNS:
+        return covariance
+    deviations = np.sqrt(np.maximum(np.diag(covariance), FLOOR))
+    values, vectors = np.linalg.eigh(covariance / np.outer(deviations, deviations))
+    values = np.maximum(values, MIN_EIGENVALUE * values[-1])
+    widths = values * n ** (-1 / 3)
+    x = (values[:, None] - values) / widths
+    scale = np.pi * ratio * values
+    density = scale * (_kernel(x) / widths).mean(axis=1)
+    hilbert = scale * (_kernel_hilbert(x) / widths).mean(axis=1)
+    values = values / (density**2 + (1 - ratio - hilbert) ** 2)
+    vectors = vectors * deviations[:, None]
+    return (vectors * values) @ vectors.T
+
+
+def _kernel(x):
+    """Return the Epanechnikov density with variance 1."""
+    return 0.75 / np.sqrt(5.0) * np.maximum(1.0 - x**2 / 5.0, 0.0)
+
+
+def _kernel_hilbert(x):
+    """Return the Hilbert transform of the Epanechnikov density with variance 1."""
+    far = np.abs(x) > 100.0  # the closed form cancels
+    near = np.where(far, 0.0, x)
+    rest = np.abs(np.sqrt(5.0) - near), np.abs(np.sqrt(5.0) + near)
+    logs = np.log(np.maximum(rest[0], 1e-300)) - np.log(np.maximum(rest[1], 1e-300))
+    near = -0.3 * near + 0.75 / np.sqrt(5.0) * (1.0 - near**2 / 5.0) * logs
+    away = np.where(far, x, 1.0)
+    return np.where(far, -(1.0 + 1.0 / away**2) / away, near) / np.pi
 
 
 def start_mixture(rows, n_components, prior, rng):
@@ -312,9 +376,24 @@ def learn_mixture(rows, n_components, rng):
             completed = impute_rare_patterns(original, mixture, rng)
             mixture, scores = fit_mixture(completed, mixture, prior, 10)
         mixtures.append(mixture)
-    average = average_mixtures(mixtures)
-    covariances = average.covariances * choice.select_inflation(n_components, prior)
-    return replace(average, covariances=covariances), {"log_likelihood": scores}
+    factor = choice.select_inflation(n_components, prior)
+    return inflate(average_mixtures(mixtures), factor), {"log_likelihood": scores}
+
+
+def inflate(mixture, factor):
+    """Return the mixture with inflated covariances, and with the same variance of each number.
+
+    The covariances of the components of few rows are too small, and their means are too far from
+    the overall mean. So the covariances are multiplied by the factor, and each number is then
+    scaled around its overall mean to the variance that it had before.
+    """
+    shares = np.exp(mixture.log_weights - logsumexp(mixture.log_weights))
+    mean = shares @ mixture.means
+    within = shares @ np.diagonal(mixture.covariances, axis1=1, axis2=2)
+    between = shares @ (mixture.means - mean) ** 2
+    scale = np.sqrt((within + between) / (factor * within + between))
+    covariances = factor * mixture.covariances * np.outer(scale, scale)
+    return replace(mixture, means=mean + scale * (mixture.means - mean), covariances=covariances)
 
 
 def impute_rare_patterns(rows, mixture, rng):
@@ -377,10 +456,7 @@ class Selection:
     def select_inflation(self, n_components, prior):
         """Return the factor of the covariances that maximises the likelihood of held-out rows."""
         fitted = self._fitted.get((n_components, prior), ())
-        scores = [
-            sum(_score(replace(m, covariances=m.covariances * f), rows) for m, rows in fitted)
-            for f in INFLATIONS
-        ]
+        scores = [sum(_score(inflate(m, f), rows) for m, rows in fitted) for f in INFLATIONS]
         best = INFLATIONS[int(np.argmax(scores))]
         return 1.0 + (best - 1.0) * (1.0 - 1.0 / N_FOLDS)  # the folds have fewer rows
 

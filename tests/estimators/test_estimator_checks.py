@@ -98,6 +98,7 @@ LONG_VARIANTS = [
         NetworkPotentials("empty", QUICK, early_stopping=False, **SMALL), **NUMBERS
     ),
     NNMRFBayesClassifier(NetworkPotentials("tree", **SMALL), **NUMBERS),
+    NNMRFBayesClassifier(),
     NNMRFClassifier(),
     MRFImputer(NNMRFDensity(NetworkPotentials(**SMALL))),
     MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),

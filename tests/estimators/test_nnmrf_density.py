@@ -435,6 +435,7 @@ BAD_TABLES = {
     "missing": (lambda X: X * [1, np.nan, 1], "Column 1 has no observed entry; drop it"),
     "infinite": (lambda X: np.where(X > 2, np.inf, X), "Column 0 holds infinity"),
     "outlier": (lambda X: np.r_[X, [[0, 1e30, 0]]], None),
+    "too large": (lambda X: np.r_[np.abs(X), [[0, 1e300, 0]]], r"Column 1 holds 1e\+300, which is"),
     "constant": (lambda X: X * [1, 0, 1] + 5.5, None),
     "one row": (lambda X: X[:1], None),
     "names": (lambda X: pd.DataFrame({"a": X[:, 0].astype(str) + "x", "b": X[:, 1]}), None),

@@ -360,6 +360,25 @@ def uci(load, monkeypatch, seed, tmp_path):
     return script, ["--results", str(tmp_path), "--data-home", str(tmp_path)]
 
 
+def test_uci_accuracy_of_the_classifier(uci, tmp_path):
+    script, places = uci
+    script.main(["--classifier", "--sets", "Protein", "--splits", "2", *places])
+    (row,) = json.loads((tmp_path / "nnmrf_classifier.json").read_text())["rows"]
+    assert float(row["honest"].split()[0]) > 0.6
+    assert row["printed"] == 0.9837
+    texts = sys.modules["_common"].read_tables(tmp_path / "neural_potentials.md")
+    assert "Protein" in texts["uci classifier"]
+
+
+def test_difference_of_areas_under_the_curve(load):
+    tables = load("tables")
+    splits = [(0.6, 0.5, 0.9), (0.7, 0.5, 0.8)]
+    keys = "auc", "auc_mixture", "auc_independent"
+    found = tables.average([dict(zip(keys, split, strict=True)) for split in splits])
+    assert found["auc_difference"] == pytest.approx(0.15)
+    assert found["auc_error"] == pytest.approx(0.05)
+
+
 @pytest.mark.slow
 def test_uci_tables(uci, tmp_path):
     script, places = uci

@@ -7,9 +7,16 @@ import pytest
 from montecarlo import N_SIGMA, check_draws, check_means
 from numpy.testing import assert_allclose, assert_array_equal
 from potentials import mixture_of, neural
+from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
+from skmrf.variational.expectation_maximization import (
+    _kernel,
+    _kernel_hilbert,
+    inflate,
+    shrink_eigenvalues,
+)
 from skmrf.variational.free_energy import QuadratureSettings, free_energy
 from skmrf.variational.mixtures import Mixture, average_mixtures
 from skmrf.variational.quadrature import integrate, quadrature
@@ -470,3 +477,78 @@ def test_quadrature_without_edges(seed):
     value, terms = free_energy(energy, mixture, QuadratureSettings(9))
     assert np.isfinite(value)
     assert terms.curvatures.shape == (2, 1, 1)
+
+
+# Shrinkage of covariances -------------------------------------------------------------------
+
+
+def sample_covariance(seed, n_columns=40, n_rows=80):
+    """Return an autoregressive covariance matrix, and one that is estimated from rows."""
+    steps = np.abs(np.subtract.outer(np.arange(n_columns), np.arange(n_columns)))
+    covariance = 0.7**steps
+    rows = np.random.default_rng(seed).multivariate_normal(np.zeros(n_columns), covariance, n_rows)
+    return covariance, np.cov(rows.T, bias=True)
+
+
+def test_shrunk_eigenvalues_have_a_higher_likelihood(seed):
+    """The mean log-density under the true covariance, minus its maximum, is closer to zero."""
+    covariance, sample = sample_covariance(seed)
+
+    def divergence(estimate):
+        ratio = np.linalg.solve(estimate, covariance)
+        return 0.5 * (np.trace(ratio) - len(ratio) - np.linalg.slogdet(ratio)[1])
+
+    assert divergence(shrink_eigenvalues(sample, 79)) < 0.5 * divergence(sample)
+    linear = 0.9 * sample + 0.1 * np.diag(np.diag(sample))
+    assert divergence(shrink_eigenvalues(sample, 79)) < divergence(linear)
+
+
+def test_shrunk_eigenvalues_do_not_depend_on_units(seed):
+    _, sample = sample_covariance(seed)
+    units = np.outer(*[10.0 ** np.random.default_rng(seed).uniform(-1, 1, len(sample))] * 2)
+    assert_allclose(shrink_eigenvalues(sample * units, 79) / units, shrink_eigenvalues(sample, 79))
+
+
+def test_shrunk_eigenvalues_of_linear_functions(seed):
+    """A column that is the sum of two others stays it."""
+    _, sample = sample_covariance(seed)
+    maps = np.vstack([np.eye(len(sample)), np.eye(len(sample))[:1] + np.eye(len(sample))[1:2]])
+    shrunk = shrink_eigenvalues(maps @ sample @ maps.T, 79)
+    difference = np.zeros(len(maps))
+    difference[[0, 1, -1]] = 1.0, 1.0, -1.0
+    assert difference @ shrunk @ difference < 1e-10
+    assert np.linalg.eigvalsh(shrunk)[1] > np.linalg.eigvalsh(sample)[0]
+
+
+def test_eigenvalues_of_few_rows_or_columns_are_not_shrunk():
+    _, sample = sample_covariance(0)
+    assert shrink_eigenvalues(sample, 40) is sample
+    few = sample[:9, :9]
+    assert shrink_eigenvalues(few, 79) is few
+
+
+@pytest.mark.parametrize("x", [-3.0, -1.0, 0.3, 2.0, 99.0, 101.0])
+def test_hilbert_transform_of_the_kernel(x):
+    reach = np.sqrt(5.0)
+    if abs(x) < reach:
+        expected = quad(_kernel, -reach, reach, weight="cauchy", wvar=x)[0] / np.pi
+    else:
+        expected = quad(lambda t: _kernel(t) / (t - x), -reach, reach)[0] / np.pi
+    assert _kernel_hilbert(np.array([x]))[0] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "mixed", "states"])
+def test_inflation_keeps_means_and_variances(kind, seed):
+    mixture = random_mixture(seed, kind)
+    inflated = inflate(mixture, 1.5)
+    shares = np.exp(mixture.log_weights)
+
+    def moments(m):
+        mean = shares @ m.means
+        within = shares @ np.diagonal(m.covariances, axis1=1, axis2=2)
+        return mean, within + shares @ (m.means - mean) ** 2, within
+
+    for before, after in zip(moments(mixture)[:2], moments(inflated)[:2], strict=True):
+        assert_allclose(after, before)
+    assert (moments(inflated)[2] > moments(mixture)[2]).all()
+    assert_array_equal(inflated.tables, mixture.tables)
