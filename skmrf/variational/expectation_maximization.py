@@ -18,7 +18,6 @@ INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3  # candidates of Prior.diagonal
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
-STRONG_COVARIANCES = (1.0,)  # x
 MIN_COLUMNS = 10  # of covariances whose eigenvalues are shrunk by a formula for many columns
 MIN_EIGENVALUE = 1e-14  # relative to the largest one
 FLOOR = 1e-8  # variance that each covariance includes, for columns that are linear functions
