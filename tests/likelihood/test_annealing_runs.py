@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skmrf._utils.results import LogPartition
-from skmrf.energies import PairwiseEnergy
-from skmrf.likelihood import ais
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.likelihood import ais, log_partition_bounds
 from skmrf.likelihood.ais import _estimate_with_longer_paths, _other_length
 from skmrf.samplers import Product
 
@@ -52,7 +52,11 @@ class _OtherPath(NamedTuple):
 
     results: list
     runs: list
+    n_chains: int = 100
     first_temperatures: int = 1000
+
+    def with_chains(self, n_chains):
+        return self._replace(n_chains=n_chains)
 
     def estimate(self, n_temperatures, max_width, rng):
         value, half, ess = self.results[len(self.runs)] if self.results else (0.0, 1e3, 50.0)
@@ -163,6 +167,58 @@ def test_two_references_must_agree(others, n_runs, lower, upper):
 def test_length_of_the_path_from_the_other_reference(n, first, length):
     path = _ScriptedPath([], [], first_temperatures=first)
     assert _other_length(path, _OtherPath([], []), n) == length
+
+
+def test_references_that_disagree_need_a_limit_for_a_path_four_times_as_long(monkeypatch):
+    """The next path is four times as long, also if twice as many chains would meet the target."""
+    path = _ScriptedPath([0.9] * 5, [], widths=(0.4,) * 5)
+    work = 2.0 * 1000 * path.n_chains * path.energy.sweep_work
+    for limit, n_runs in ((5.1, 3), (4.9, 2)):
+        monkeypatch.setitem(_estimate_with_longer_paths.__globals__, "MAX_UPDATES", limit * work)
+        others = _OtherPath([(5.0, 0.4, 50.0)] * 4, [])
+        result, runs = run_scripted(path._replace(runs=[]), other=others)
+        assert len(runs) == n_runs
+        assert result.upper == np.inf
+
+
+def test_two_first_chains_become_enough_for_both_references(seed):
+    energy, log_z = two_modes(0.01)
+    result = ais(energy, n_chains=2, random_state=seed)
+    assert result.converged
+    assert result.ess >= 10
+    assert result.lower - 0.1 < log_z < result.upper + 0.1
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_impossible_states_leave_an_upper_limit(n_rows, seed):
+    """Nearly all states of the uniform distribution are impossible."""
+    table = np.r_[0.0, 1.0, np.full(8, -np.inf)]
+    energy = FactorGraph([10] * 10, [(i,) for i in range(10)], [table] * 10)
+    start = np.zeros((n_rows, 10), dtype=int) if n_rows else None
+    result = ais(energy, start=start, random_state=seed)
+    log_z = 10 * np.logaddexp(0.0, 1.0)
+    assert result.converged
+    assert result.lower - 0.1 < log_z < result.upper + 0.1
+
+
+def test_reference_model_with_zero_potentials(seed):
+    """Increasing sequences, of which independent variables draw few."""
+    tables = [np.where(np.tri(3, k=-1), -np.inf, 0.0)] * 9
+    weak = 0.5 * np.random.default_rng(seed).normal(size=(3, 3))
+    cliques = [*((i, i + 1) for i in range(9)), (0, 9)]
+    energy = FactorGraph([3] * 10, cliques, [*tables, weak])
+    reference = FactorGraph([3] * 10, cliques, [*tables, np.zeros((3, 3))])
+    result = ais(energy, reference=reference, random_state=seed)
+    log_z = log_partition_bounds(energy, method="exact").value
+    assert result.converged
+    assert result.lower - 0.1 < log_z < result.upper + 0.1
+
+
+def test_one_run_with_a_given_reference_makes_no_other_reference(monkeypatch):
+    monkeypatch.setitem(ais.__globals__, "_fit_reference", None)
+    energy, _ = two_modes(0.01)
+    uniform = Product.uniform(energy.visible_states)
+    assert ais(energy, reference=uniform, n_temperatures=10, random_state=0).upper < np.inf
 
 
 def two_modes(strength=0.1, field=0.0375):
