@@ -214,6 +214,86 @@ def test_reference_model_with_zero_potentials(seed):
     assert result.lower - 0.1 < log_z < result.upper + 0.1
 
 
+class _PathOfReference(NamedTuple):
+    """Annealing path that has only its reference distribution and the length of its first run."""
+
+    reference: object
+    first_temperatures: int = 1000
+
+
+def record_run(monkeypatch, energy, **options):
+    """Return the two reference distributions and the length of the first run, which is not run."""
+    runs, names = [], ais.__globals__
+
+    def record(paths, _widths, _rng, n_first):
+        runs.append(([path.reference for path in paths], n_first))
+        return LogPartition(0.0, 0.0, 0.0, 0.0, False, "ais", True, 100.0)
+
+    monkeypatch.setitem(
+        names, "_make_path", lambda _, reference, *_args: _PathOfReference(reference)
+    )
+    monkeypatch.setitem(names, "_estimate_with_longer_paths", record)
+    ais(energy, random_state=0, **options)
+    return runs[0]
+
+
+def first_marginals(reference):
+    """Return the probability of the second state of each variable with two states."""
+    return np.exp(reference.log_p[1::2])
+
+
+def test_choice_of_the_two_references(monkeypatch):
+    """They are the marginals of the start or of the model, and those of the model or uniform."""
+    energy = PairwiseEnergy(np.zeros((4, 4)), np.array([-2.0, -1.0, 1.0, 2.0]))
+    exact, uniform = 1.0 / (1.0 + np.exp([4.0, 2.0, -2.0, -4.0])), np.full(4, 0.5)
+    start = np.tile([1, 0, 1, 0], (99, 1))
+    rows = np.array([0.995, 0.005, 0.995, 0.005])
+    given = Product.from_counts(1 - start, energy.visible_states)
+    for options, expected in (
+        ({}, (exact, uniform)),
+        ({"start": start}, (rows, exact)),
+        ({"reference": given}, (1.0 - rows, exact)),
+        ({"reference": given, "start": start}, (1.0 - rows, exact)),
+    ):
+        references, _ = record_run(monkeypatch, energy, **options)
+        found = [first_marginals(reference) for reference in references]
+        assert_allclose(found, expected, atol=0.05)
+        assert np.abs(found[0] - found[1]).max() > 0.1
+
+
+def test_choice_of_the_two_references_with_zero_potentials(monkeypatch):
+    table = np.array([[0.0, 1.0], [1.0, -np.inf]])
+    energy = FactorGraph([2, 2], [(0, 1)], [table])
+    for options in ({}, {"start": np.zeros((1, 2), dtype=int)}):
+        (first, second), _ = record_run(monkeypatch, energy, **options)
+        for reference in (first, second):
+            assert_allclose(first_marginals(reference), np.e / (1.0 + 2.0 * np.e), atol=0.06)
+        assert (first.log_p != second.log_p).any()  # other chains
+    reference = FactorGraph([2, 2], [(0, 1)], [2.0 * table])
+    (first, second), _ = record_run(monkeypatch, energy, reference=reference)
+    assert first is reference
+    assert_allclose(second.flat, table.ravel())
+
+
+def test_reference_has_the_marginals_of_many_chains(monkeypatch):
+    """With two chains, standard errors would be 0.35."""
+    energy = PairwiseEnergy(np.zeros((50, 50)), np.zeros(50))
+    (first, _), _ = record_run(monkeypatch, energy, n_chains=2)
+    assert 0.01 < np.sqrt(np.mean((first_marginals(first) - 0.5) ** 2)) < 0.02
+
+
+@pytest.mark.parametrize("n_rows", [0, 3])
+def test_first_runs_take_most_of_the_time_limit(monkeypatch, n_rows):
+    """The model takes a second to move the chains of the reference by 20 sweeps."""
+    energy, clock, limit = PairwiseEnergy(np.zeros((3, 3)), np.zeros(3)), iter((5.0, 6.0)), 30.0
+    monkeypatch.setitem(ais.__globals__, "monotonic", lambda: next(clock))
+    monkeypatch.setitem(ais.__globals__, "remaining_time", lambda: limit)
+    start = np.zeros((n_rows, 3), dtype=int) if n_rows else None
+    _, n_first = record_run(monkeypatch, energy, n_chains=1024, start=start)
+    n_directions = 3 if n_rows else 2  # forward, and one or two sets of reverse chains
+    assert 0.6 * limit < 2.25 * n_directions * n_first / 20 < limit
+
+
 def test_one_run_with_a_given_reference_makes_no_other_reference(monkeypatch):
     monkeypatch.setitem(ais.__globals__, "_fit_reference", None)
     energy, _ = two_modes(0.01)
