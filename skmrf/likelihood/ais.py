@@ -179,9 +179,9 @@ def _warn_unless_converged(result, max_width):
     if result.upper == np.inf and result.lower > -np.inf:
         warn_caller(
             f"Annealed importance sampling found no upper limit of log Z, which is at least "
-            f"{result.lower:.4g}: longer paths still change the estimate, or a few chains have "
-            "almost all the weight. Log-likelihoods may be too high by many nats. Increase "
-            "n_temperatures and n_chains, or train with a larger alpha.",
+            f"{result.lower:.4g}: longer paths or a second reference distribution change the "
+            "estimate, or few chains have almost all the weight. Log-likelihoods may be too high by "
+            "many nats. Increase n_temperatures and n_chains, or train with a larger alpha.",
         )
     elif not result.converged:
         warn_caller(
