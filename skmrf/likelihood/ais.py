@@ -180,7 +180,7 @@ def _warn_unless_converged(result, max_width):
         warn_caller(
             f"Annealed importance sampling found no upper limit of log Z, which is at least "
             f"{result.lower:.4g}: longer paths or a second reference distribution change the "
-            "estimate, or few chains have almost all the weight. Log-likelihoods may be too high by "
+            "estimate, or few chains have most of the weight. Log-likelihoods may be too high by "
             "many nats. Increase n_temperatures and n_chains, or train with a larger alpha.",
         )
     elif not result.converged:
