@@ -52,7 +52,7 @@ def plain_array(X):
     """
     dtype = getattr(X, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.isbuiltin == USER_DEFINED:
-        return X.astype(np.int8 if "int" in dtype.name else np.float32)
+        X = X.astype(np.int8 if "int" in dtype.name else np.float32)
     if not isinstance(X, np.ma.MaskedArray):
         return X
     mask = np.ma.getmaskarray(X)

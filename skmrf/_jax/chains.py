@@ -14,7 +14,7 @@ from jax.experimental import pallas
 from jax.experimental.pallas import triton
 from jax.sharding import PartitionSpec
 
-CHAINS = "chains"  # name of the axis of arrays that is divided among devices
+CHAINS = "skmrf_chains"  # axis that is divided among devices; not a name in a mesh of the user
 PIECE = 250  # sweeps of a compiled path; longer paths are run in pieces of this length
 CHAINS_A_KERNEL = 16  # chains of a kernel that draws variables one after the other
 MAX_TILE = 2**15  # fields that fit in the registers of such a kernel

@@ -18,12 +18,10 @@ from ..energies.protocols import check_energy
 from ..samplers import Product, spawn_generators, sweep
 from ..samplers.smc import Tempering, resample, run_smc
 from .intervals import (
-    MIN_ESS,
+    compare_lengths,
     compare_references,
     interval,
     is_inside,
-    join_intervals,
-    without_upper_limit,
     zero_probability_result,
 )
 from .model_path import ModelPath, check_reference_model
@@ -79,19 +77,17 @@ def ais(
         a run from a second reference distribution confirms it. With zero potentials, which no path
         can avoid, they also end if the effective sample size no longer grows. All runs end at
         64,000 steps, and if the next run would exceed a total work of 1.5e9 updates of two-state
-        variables, which take about half a minute. With a given length there is one run, and
-        ``upper`` is always finite.
+        variables, which take about half a minute. Runs from the second reference distribution are
+        not counted, and can double this time. With a given length there is one run.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
         Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
     reference : Product or FactorGraph, optional
         The distribution :math:`p_0`. By default a product of approximate single marginals of the
-        model, or of the single marginals of ``start`` if ``start`` is given and ``n_temperatures``
-        is None. A FactorGraph must have the same cliques as the energy. Exact inference must be
-        feasible without its tables of zeros, as for a Chow-Liu tree. With a FactorGraph, the
-        temperatures of the path are evenly spaced, and the first two runs have 25 and 100 steps.
-        The second reference distribution is the product of approximate single marginals of the
-        model, or the uniform distribution if the first one is this product.
+        model, or of the single marginals of ``start`` if ``start`` is given, ``n_temperatures`` is
+        None and no potential is zero. A FactorGraph must have the same cliques as the energy. Exact
+        inference must be feasible without its tables of zeros, as for a Chow-Liu tree. Temperatures
+        of its path are evenly spaced, and the first two runs have 25 and 100 steps.
     start : ndarray of shape (n, n_visible), optional
         State codes at which a second set of reverse chains starts, such as chains of a learner, or
         data that the model fits. The upper limit is the larger one of both sets. The first set
@@ -134,8 +130,12 @@ def ais(
       result, and its effective sample size must be at least 10. If the two intervals only overlap,
       or the effective sample size is from 3 to 10, the interval of the result contains both.
 
-    Otherwise some chains have missed a part of the probability, and nobody knows how large it is.
-    ``upper`` is then inf.
+    Otherwise some chains may have missed a part of the probability, and nobody knows how large it
+    is. ``upper`` is then inf.
+
+    The second reference distribution is the product of approximate single marginals of the model,
+    or the uniform distribution if the first one is this product. If potentials are zero, it is
+    another estimate of this product, or the given FactorGraph with halved log potentials.
 
     References
     ----------
@@ -156,21 +156,21 @@ def ais(
     check_choice("schedule", schedule, ("adaptive", "linear"))
     if start is not None:
         start = _check_start(start, energy)
-    began, device = monotonic(), open_device(device)
-    chains = _ChainSettings(n_chains, n_jobs, device)
-    fitted = _fit_reference(energy, chains, rng)
-    n_moves = N_REFERENCE_SWEEPS * N_REFERENCE_CHAINS / n_chains
-    n_affordable = n_moves * remaining_time() / max(6.0 * (monotonic() - began), 1e-9)
+    chains = _ChainSettings(n_chains, n_jobs, open_device(device))
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
-        first = fitted if reference is None else reference
+        first = _fit_reference(energy, chains, rng) if reference is None else reference
         path = _make_path(energy, first, schedule, start, chains, rng)
         result = path.estimate(n_temperatures, max_width, rng)
     else:
-        references = _choose_references(energy, reference, fitted, start)
+        began, fitted = monotonic(), _fit_reference(energy, chains, rng)
+        seconds = max(monotonic() - began, 1e-9) * n_chains / N_REFERENCE_CHAINS
+        references = _choose_references(energy, reference, fitted, start, chains, rng)
         paths = [_make_path(energy, p, schedule, start, chains, rng) for p in references]
-        first = int(np.clip(n_affordable, 10, paths[0].first_temperatures))
-        result = _estimate_with_longer_paths(paths, (max_width, target_width), rng, first)
+        n_sweeps = 6.0 if start is None else 9.0  # per temperature, in the first three runs
+        n_affordable = N_REFERENCE_SWEEPS * remaining_time() / (n_sweeps * seconds)
+        n_first = int(np.clip(n_affordable, 10, paths[0].first_temperatures))
+        result = _estimate_with_longer_paths(paths, (max_width, target_width), rng, n_first)
     _warn_unless_converged(result, max_width)
     return result
 
@@ -179,9 +179,9 @@ def _warn_unless_converged(result, max_width):
     if result.upper == np.inf and result.lower > -np.inf:
         warn_caller(
             f"Annealed importance sampling found no upper limit of log Z, which is at least "
-            f"{result.lower:.4g}: longer paths still change the estimate, or a few chains have "
-            "almost all the weight. Log-likelihoods may be too high by many nats. Increase "
-            "n_temperatures and n_chains, or train with a larger alpha.",
+            f"{result.lower:.4g}: longer paths or a second reference distribution change the "
+            "estimate, or few chains have most of the weight. Log-likelihoods may be too high by "
+            "many nats. Increase n_temperatures and n_chains, or train with a larger alpha.",
         )
     elif not result.converged:
         warn_caller(
@@ -358,19 +358,17 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
         growth = max(growth, 2.0)
         spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work
         is_longest = n_temperatures * GROWTH > MAX_TEMPERATURES
-        is_last = (
-            (is_longest and not is_long)
-            or (growth + 1.0) * seconds > remaining_time()
-            or spent * (1 + growth) > MAX_UPDATES
-        )
-        can_improve = can_improve or is_long
+        is_last = (is_longest and not is_long) or _exceeds_limits(growth, seconds, spent)
+        can_improve |= is_long
         if is_last or (is_confirmed and (width <= target_width or not can_improve)):
             is_random = min(share, share_before) >= LONG_ENOUGH
-            final = _compare_lengths(before, result, is_confirmed, is_random, max_width)
+            final = compare_lengths(before, result, is_confirmed, is_random, max_width)
             if final.upper < np.inf:
+                other = other.with_chains(max(other.n_chains, min(path.n_chains, N_PILOT_CHAINS)))
                 found = other.estimate(_other_length(path, other, n_temperatures), max_width, rng)
                 final = compare_references(final, found, max_width)
-            is_last = is_last or is_longest  # more chains do not make two references agree
+            # More chains do not make two references agree, so the next path is longer.
+            is_last = is_last or is_longest or _exceeds_limits(GROWTH, seconds, spent)
             if final.upper - final.lower <= target_width or is_last or not can_improve:
                 return final
             is_long = False
@@ -381,14 +379,10 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
             n_temperatures *= GROWTH
 
 
-def _compare_lengths(before, result, is_confirmed, is_random, max_width):
-    """Return the last result, checked with the run of a shorter path or of fewer chains."""
-    if result.ess < MIN_ESS:
-        return without_upper_limit(result)
-    if is_confirmed:
-        return result
-    joined = join_intervals(before, result, max_width) if is_random else None
-    return without_upper_limit(result) if joined is None else joined
+def _exceeds_limits(growth, seconds, spent):
+    """Return whether a run that takes ``growth`` times as long would exceed a limit."""
+    n_runs = growth + 1.0  # with the run from the second reference, or with those before
+    return n_runs * seconds > remaining_time() or n_runs * spent > MAX_UPDATES
 
 
 def _other_length(path, other, n_temperatures):
@@ -398,8 +392,20 @@ def _other_length(path, other, n_temperatures):
     return min(n_scaled, max(n_temperatures, n_others))
 
 
-def _choose_references(energy, given, fitted, start):
-    """Return two reference distributions: the given or the default one, and another one."""
+def _has_zeros(energy):
+    """Return whether a potential of the model is zero."""
+    return any(bool(np.isneginf(values).any()) for values in energy.theta.values())
+
+
+def _choose_references(energy, given, fitted, start, chains, rng):
+    """Return two reference distributions: the given or the default one, and another one.
+
+    If potentials are zero, samples of the uniform distribution can all be impossible.
+    """
+    if _has_zeros(energy):
+        if isinstance(given, FactorGraph):
+            return given, given.with_theta({k: 0.5 * v for k, v in given.theta.items()})
+        given = _fit_reference(energy, chains, rng) if given is None else given
     if given is not None:
         return given, fitted
     if start is None:
@@ -410,8 +416,8 @@ def _choose_references(energy, given, fitted, start):
 def _fit_reference(energy, chains, rng):
     """Return a reference: independent variables with approximately the model's marginals.
 
-    If all variables depend on the mode of a chain, errors of all marginals have the same sign.
-    Annealing could then miss a mode, so there are many chains.
+    There are many chains, because all variables can have errors of the same sign if they depend on
+    the mode of a chain. Annealing could then miss a mode.
     """
     chains = chains._replace(n_chains=N_REFERENCE_CHAINS)
     X = Product.uniform(energy.visible_states).sample(chains.n_chains, rng)
@@ -471,7 +477,7 @@ class _AnnealingPath(NamedTuple):
         if self.start is not None:
             ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
         backward = [self._anneal_back(end, betas, generators) for end in ends]
-        has_zeros = any(np.isneginf(values).any() for values in energy.theta.values())
+        has_zeros = _has_zeros(energy)
         results = [
             interval(forward, weights, max_width, rng, "ais", has_zeros=has_zeros)
             for weights in backward

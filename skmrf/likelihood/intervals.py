@@ -49,6 +49,16 @@ def join_intervals(before, result, max_width):
     )
 
 
+def compare_lengths(before, result, is_confirmed, is_random, max_width):
+    """Return the last result, checked with the run of a shorter path or of fewer chains."""
+    if result.ess < MIN_ESS:
+        return without_upper_limit(result)
+    if is_confirmed:
+        return result
+    joined = join_intervals(before, result, max_width) if is_random else None
+    return without_upper_limit(result) if joined is None else joined
+
+
 def compare_references(result, other, max_width):
     """Return an estimate of log Z that an estimate from another reference distribution confirms.
 

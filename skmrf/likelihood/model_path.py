@@ -108,6 +108,8 @@ class ModelPath(NamedTuple):
 
     def _at(self, beta):
         """Return the model at an inverse temperature of the path."""
+        if beta in (0.0, 1.0):  # 0 times the logarithm of a zero potential is nan
+            return self.energy if beta else self.reference
         start = self.reference.theta
         theta = {k: (1.0 - beta) * start[k] + beta * v for k, v in self.energy.theta.items()}
         return self.energy.with_theta(theta)

@@ -23,7 +23,7 @@ from skmrf.inference import sample
 from skmrf.learners import PCD
 from skmrf.learners.base import has_missing
 from skmrf.likelihood import ais
-from skmrf.training.device import DeviceUpdates
+from skmrf.training.device import DeviceUpdates, LearnerArrays
 
 jax = pytest.importorskip("jax")
 from skmrf._jax import devices
@@ -234,12 +234,24 @@ def test_rows_of_other_data_types(dtype):
         if isinstance(model, RBM):
             assert_allclose(found.transform(X), model.transform(expected[0]), atol=1e-6)
         if isinstance(model, DiscreteMRF):
-            assert found.sample(2, random_state=0)[0].dtype.isbuiltin == 1
+            drawn = found.sample(2, random_state=0)[0].dtype
+            assert drawn.isbuiltin == 1
+            assert (drawn.kind == "f") == ("float" in dtype)
     found, expected = (
         clone(models[0]).fit(ROWS, sample_weight=ones(len(X), dtype=t)).components_
         for ones, t in ((jax.numpy.ones, dtype), (np.ones, float))
     )
     assert_array_equal(found, expected)
+
+
+def test_masked_rows_of_other_data_types():
+    """Masked entries are missing values, as in arrays with data types of numpy."""
+    mask = np.random.default_rng(0).random(ROWS.shape) < 0.2
+    plain, other = (ROWS.astype(t) for t in (np.float32, jax.numpy.bfloat16))
+    missing = np.where(mask, np.nan, plain)
+    model = DiscreteMRF(alpha=0.1, max_iter=5, random_state=0)
+    found = clone(model).fit(np.ma.MaskedArray(other, mask)).score_samples(missing)
+    assert_allclose(found, model.fit(missing).score_samples(missing), atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int4", "int32", "float32"])
@@ -302,6 +314,20 @@ def test_refitted_models_use_their_own_parameters():
         assert_allclose(second, getattr(model.set_params(device="cpu"), method)(X), atol=1e-5)
         gc.collect()
         assert old() is None
+
+
+def test_compiled_functions_do_not_keep_chains(monkeypatch):
+    chains, convert = [], LearnerArrays.__init__
+
+    def record(self, learner, state):
+        chains.append(weakref.ref(state.X))
+        convert(self, learner, state)
+
+    monkeypatch.setattr(LearnerArrays, "__init__", record)
+    small_fit(learner=PCD(n_chains=77), max_iter=2).fit(ROWS)
+    gc.collect()
+    assert chains
+    assert all(reference() is None for reference in chains)
 
 
 # Several devices -----------------------------------------------------------------------------
@@ -385,6 +411,16 @@ def test_chains_of_couplings_are_divided_among_devices(n_components):
             assert_allclose(found.energy_.theta[k], v, atol=1e-5)
         assert np.abs(found.coupling_).max() > 0.1
     """)
+
+
+def test_mesh_of_the_user():
+    """A mesh that the user has set changes nothing, whatever the name of its axis."""
+    options = {"alpha": 0.01, "device": "jax", "states": (0, 1), "max_iter": 3, "random_state": 0}
+    model = BoltzmannMachine(PCD(n_chains=30), **options)
+    expected = clone(model).fit(ROWS)
+    with jax.set_mesh(jax.make_mesh((1,), ("chains",))):
+        found = clone(model).fit(ROWS)
+    assert_array_equal(found.coupling_, expected.coupling_)
 
 
 @pytest.mark.long

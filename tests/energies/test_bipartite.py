@@ -337,6 +337,20 @@ def test_gibbs_chains_with_row_biases(seed):
             assert_allclose(a[i], b[i], rtol=1e-12, atol=1e-12)
 
 
+def test_states_of_many_chains(seed):
+    """Chains that several threads move equal those that are moved alone."""
+    energy, n_chains, size = layers(4, 3, seed), 1100, 512  # a multiple of the blocks of 64 chains
+    H = (np.random.default_rng(seed).random((n_chains, 3)) < 0.5).astype(float)
+    whole, parts = (spawn_generators(np.random.default_rng(seed), n_chains) for _ in range(2))
+    found = move_from_hidden(energy, H, whole, 3)
+    for first in range(0, n_chains, size):
+        chains = slice(first, first + size)
+        generators = parts[first // 64 : (first + size) // 64]
+        alone = move_from_hidden(energy, H[chains], generators, 3)
+        for values, expected in zip(found, alone, strict=True):
+            assert_allclose(values[chains], expected, rtol=1e-12)
+
+
 def test_wrong_number_of_bias_rows_raises(seed):
     energy = layers(4, 3, seed)
     own, _ = energy_with_row_biases(energy, 6, np.random.default_rng(seed))

@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skmrf._utils.results import LogPartition
-from skmrf.energies import PairwiseEnergy
-from skmrf.likelihood import ais
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.likelihood import ais, log_partition_bounds
 from skmrf.likelihood.ais import _estimate_with_longer_paths, _other_length
 from skmrf.samplers import Product
 
@@ -52,7 +52,11 @@ class _OtherPath(NamedTuple):
 
     results: list
     runs: list
+    n_chains: int = 100
     first_temperatures: int = 1000
+
+    def with_chains(self, n_chains):
+        return self._replace(n_chains=n_chains)
 
     def estimate(self, n_temperatures, max_width, rng):
         value, half, ess = self.results[len(self.runs)] if self.results else (0.0, 1e3, 50.0)
@@ -163,6 +167,138 @@ def test_two_references_must_agree(others, n_runs, lower, upper):
 def test_length_of_the_path_from_the_other_reference(n, first, length):
     path = _ScriptedPath([], [], first_temperatures=first)
     assert _other_length(path, _OtherPath([], []), n) == length
+
+
+def test_references_that_disagree_need_a_limit_for_a_path_four_times_as_long(monkeypatch):
+    """The next path is four times as long, also if twice as many chains would meet the target."""
+    path = _ScriptedPath([0.9] * 5, [], widths=(0.4,) * 5)
+    work = 2.0 * 1000 * path.n_chains * path.energy.sweep_work
+    for limit, n_runs in ((5.1, 3), (4.9, 2)):
+        monkeypatch.setitem(_estimate_with_longer_paths.__globals__, "MAX_UPDATES", limit * work)
+        others = _OtherPath([(5.0, 0.4, 50.0)] * 4, [])
+        result, runs = run_scripted(path._replace(runs=[]), other=others)
+        assert len(runs) == n_runs
+        assert result.upper == np.inf
+
+
+def test_two_first_chains_become_enough_for_both_references(seed):
+    energy, log_z = two_modes(0.01)
+    result = ais(energy, n_chains=2, random_state=seed)
+    assert result.converged
+    assert result.ess >= 10
+    assert result.lower - 0.1 < log_z < result.upper + 0.1
+
+
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_impossible_states_leave_an_upper_limit(n_rows, seed):
+    """Nearly all states of the uniform distribution are impossible."""
+    table = np.r_[0.0, 1.0, np.full(8, -np.inf)]
+    energy = FactorGraph([10] * 10, [(i,) for i in range(10)], [table] * 10)
+    start = np.zeros((n_rows, 10), dtype=int) if n_rows else None
+    result = ais(energy, start=start, random_state=seed)
+    log_z = 10 * np.logaddexp(0.0, 1.0)
+    assert result.converged
+    assert result.lower - 0.1 < log_z < result.upper + 0.1
+
+
+def test_reference_model_with_zero_potentials(seed):
+    """Increasing sequences, of which independent variables draw few."""
+    tables = [np.where(np.tri(3, k=-1), -np.inf, 0.0)] * 9
+    weak = 0.5 * np.random.default_rng(seed).normal(size=(3, 3))
+    cliques = [*((i, i + 1) for i in range(9)), (0, 9)]
+    energy = FactorGraph([3] * 10, cliques, [*tables, weak])
+    reference = FactorGraph([3] * 10, cliques, [*tables, np.zeros((3, 3))])
+    result = ais(energy, reference=reference, random_state=seed)
+    log_z = log_partition_bounds(energy, method="exact").value
+    assert result.converged
+    assert result.lower - 0.1 < log_z < result.upper + 0.1
+
+
+class _PathOfReference(NamedTuple):
+    """Annealing path that has only its reference distribution and the length of its first run."""
+
+    reference: object
+    first_temperatures: int = 1000
+
+
+def record_run(monkeypatch, energy, **options):
+    """Return the two reference distributions and the length of the first run, which is not run."""
+    runs, names = [], ais.__globals__
+
+    def record(paths, _widths, _rng, n_first):
+        runs.append(([path.reference for path in paths], n_first))
+        return LogPartition(0.0, 0.0, 0.0, 0.0, False, "ais", True, 100.0)
+
+    monkeypatch.setitem(
+        names, "_make_path", lambda _, reference, *_args: _PathOfReference(reference)
+    )
+    monkeypatch.setitem(names, "_estimate_with_longer_paths", record)
+    ais(energy, random_state=0, **options)
+    return runs[0]
+
+
+def first_marginals(reference):
+    """Return the probability of the second state of each variable with two states."""
+    return np.exp(reference.log_p[1::2])
+
+
+def test_choice_of_the_two_references(monkeypatch):
+    """They are the marginals of the start or of the model, and those of the model or uniform."""
+    energy = PairwiseEnergy(np.zeros((4, 4)), np.array([-2.0, -1.0, 1.0, 2.0]))
+    exact, uniform = 1.0 / (1.0 + np.exp([4.0, 2.0, -2.0, -4.0])), np.full(4, 0.5)
+    start = np.tile([1, 0, 1, 0], (99, 1))
+    rows = np.array([0.995, 0.005, 0.995, 0.005])
+    given = Product.from_counts(1 - start, energy.visible_states)
+    for options, expected in (
+        ({}, (exact, uniform)),
+        ({"start": start}, (rows, exact)),
+        ({"reference": given}, (1.0 - rows, exact)),
+        ({"reference": given, "start": start}, (1.0 - rows, exact)),
+    ):
+        references, _ = record_run(monkeypatch, energy, **options)
+        found = [first_marginals(reference) for reference in references]
+        assert_allclose(found, expected, atol=0.05)
+        assert np.abs(found[0] - found[1]).max() > 0.1
+
+
+def test_choice_of_the_two_references_with_zero_potentials(monkeypatch):
+    table = np.array([[0.0, 1.0], [1.0, -np.inf]])
+    energy = FactorGraph([2, 2], [(0, 1)], [table])
+    for options in ({}, {"start": np.zeros((1, 2), dtype=int)}):
+        (first, second), _ = record_run(monkeypatch, energy, **options)
+        for reference in (first, second):
+            assert_allclose(first_marginals(reference), np.e / (1.0 + 2.0 * np.e), atol=0.06)
+        assert (first.log_p != second.log_p).any()  # other chains
+    reference = FactorGraph([2, 2], [(0, 1)], [2.0 * table])
+    (first, second), _ = record_run(monkeypatch, energy, reference=reference)
+    assert first is reference
+    assert_allclose(second.flat, table.ravel())
+
+
+def test_reference_has_the_marginals_of_many_chains(monkeypatch):
+    """With two chains, standard errors would be 0.35."""
+    energy = PairwiseEnergy(np.zeros((50, 50)), np.zeros(50))
+    (first, _), _ = record_run(monkeypatch, energy, n_chains=2)
+    assert 0.01 < np.sqrt(np.mean((first_marginals(first) - 0.5) ** 2)) < 0.02
+
+
+@pytest.mark.parametrize("n_rows", [0, 3])
+def test_first_runs_take_most_of_the_time_limit(monkeypatch, n_rows):
+    """The model takes a second to move the chains of the reference by 20 sweeps."""
+    energy, clock, limit = PairwiseEnergy(np.zeros((3, 3)), np.zeros(3)), iter((5.0, 6.0)), 30.0
+    monkeypatch.setitem(ais.__globals__, "monotonic", lambda: next(clock))
+    monkeypatch.setitem(ais.__globals__, "remaining_time", lambda: limit)
+    start = np.zeros((n_rows, 3), dtype=int) if n_rows else None
+    _, n_first = record_run(monkeypatch, energy, n_chains=1024, start=start)
+    n_directions = 3 if n_rows else 2  # forward, and one or two sets of reverse chains
+    assert 0.6 * limit < 2.25 * n_directions * n_first / 20 < limit
+
+
+def test_one_run_with_a_given_reference_makes_no_other_reference(monkeypatch):
+    monkeypatch.setitem(ais.__globals__, "_fit_reference", None)
+    energy, _ = two_modes(0.01)
+    uniform = Product.uniform(energy.visible_states)
+    assert ais(energy, reference=uniform, n_temperatures=10, random_state=0).upper < np.inf
 
 
 def two_modes(strength=0.1, field=0.0375):
