@@ -437,11 +437,14 @@ BAD_TABLES = {
     "outlier": (lambda X: np.r_[X, [[0, 1e30, 0]]], None),
     "too large": (lambda X: np.r_[np.abs(X), [[0, 1e300, 0]]], r"Column 1 holds 1e\+300, which is"),
     "constant": (lambda X: X * [1, 0, 1] + 5.5, None),
+    "twelve constants": (lambda X: np.tile(0 * X, 4) + 2.2, None),
+    "few distinct rows": (lambda X: X[:3].repeat(20, axis=0), None),
     "one row": (lambda X: X[:1], None),
     "names": (lambda X: pd.DataFrame({"a": X[:, 0].astype(str) + "x", "b": X[:, 1]}), None),
 }
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", BAD_TABLES)
 def test_bad_tables_of_gaussian_density(name):
     make, message = BAD_TABLES[name]

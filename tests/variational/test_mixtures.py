@@ -527,6 +527,18 @@ def test_eigenvalues_of_few_rows_or_columns_are_not_shrunk():
     assert shrink_eigenvalues(few, 79) is few
 
 
+@pytest.mark.parametrize("n_constant", [1, 11, 12])
+def test_shrunk_eigenvalues_of_constant_columns(n_constant, seed):
+    """The rounding errors of the variances may be positive or negative."""
+    _, sample = sample_covariance(seed, 12)
+    sample[:n_constant] = sample[:, :n_constant] = 0.0
+    for error in (-1e-18, 0.0, 1e-18):
+        shrunk = shrink_eigenvalues(sample + error * np.eye(12), 79)
+        assert_allclose(shrunk[:n_constant], 0.0, atol=1e-15)
+        varied = np.diag(shrunk)[n_constant:] / np.diag(sample)[n_constant:]
+        assert ((varied > 0.7) & (varied < 1.4)).all()
+
+
 @pytest.mark.parametrize("x", [-3.0, -1.0, 0.3, 2.0, 99.0, 101.0])
 def test_hilbert_transform_of_the_kernel(x):
     reach = np.sqrt(5.0)
