@@ -305,7 +305,9 @@ def test_types_by_dtype():
     assert types_of(frame(), "continuous") == ["continuous"] * 4
 
 
-@pytest.mark.parametrize("dtype", ["int64", "uint8", "Int64", "float32", "Float64"])
+@pytest.mark.parametrize(
+    "dtype", ["int64", "uint8", "Int64", "float32", "Float64", "Sparse[int]", "Sparse[float]"]
+)
 def test_types_of_frames_with_one_data_type(dtype):
     X = np.stack([np.arange(40) % 20, np.arange(40) % 21], axis=1)
     table = pd.DataFrame(X, columns=["few", "many"]).astype(dtype)
@@ -313,6 +315,7 @@ def test_types_of_frames_with_one_data_type(dtype):
     assert types_of(pl.DataFrame({"few": X[:, 0], "many": X[:, 1]})) == types_of(X)
     assert types_of(table.astype({"many": "category"})) == ["integer", "categorical"]
     assert types_of(table.assign(many="a")) == ["integer", "categorical"]
+    assert types_of(table.assign(many=X[:, 0] > 3)) == ["integer", "boolean"]
 
 
 @pytest.mark.parametrize(
