@@ -503,6 +503,28 @@ def test_shrunk_eigenvalues_have_a_higher_likelihood(seed):
     assert divergence(shrink_eigenvalues(sample, 79)) < divergence(linear)
 
 
+@pytest.mark.parametrize(("n_columns", "n"), [(10, 15), (12, 400), (40, 79)])
+def test_formula_of_shrunk_eigenvalues(n_columns, n, seed):
+    _, sample = sample_covariance(seed, n_columns, n)
+    roots = np.sqrt(np.diag(sample))
+    values, vectors = np.linalg.eigh(sample / np.outer(roots, roots))
+    c, shrunk = n_columns / n, []
+    for value in values:
+        transform = 0.0  # Hilbert transform of the density, and the density times 1j
+        for centre in values:
+            width = centre * n ** (-1 / 3)
+            x = np.array([(value - centre) / width])
+            transform += (_kernel_hilbert(x)[0] + 1j * _kernel(x)[0]) / (n_columns * width)
+        shrunk.append(value / abs(1 - c - np.pi * c * value * transform) ** 2)
+    expected = (vectors * shrunk) @ vectors.T * np.outer(roots, roots)
+    assert_allclose(shrink_eigenvalues(sample, n), expected, atol=1e-10)
+
+
+def test_covariance_of_many_rows_is_not_changed(seed):
+    _, sample = sample_covariance(seed)
+    assert_allclose(shrink_eigenvalues(sample, 1e9), sample, atol=1e-4)
+
+
 def test_shrunk_eigenvalues_do_not_depend_on_units(seed):
     _, sample = sample_covariance(seed)
     units = np.outer(*[10.0 ** np.random.default_rng(seed).uniform(-1, 1, len(sample))] * 2)
