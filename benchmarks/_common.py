@@ -255,6 +255,8 @@ def _format_value(value):
     if value is None:
         return ""
     if isinstance(value, float):
+        if abs(value) >= 1e9:
+            return f"{value:.1e}"
         return f"{value:.4f}" if abs(value) < 10 else f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 

@@ -19,7 +19,8 @@ COLUMN_TYPES = (
     "boolean",
 )
 DISCRETE_TYPES = ("ordinal", "categorical", "boolean")  # columns with categories
-NUMBERS = r"u?int\d", r"float|double"  # names of data types: integers, floats
+# names of the data types of pandas, polars and pyarrow: integers, floats
+NUMBERS = r"(sparse\[)?u?int\d", r"(sparse\[)?(half)?float|double"
 MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categorical by default
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
@@ -42,9 +43,8 @@ def resolve_column_types(column_types, X, columns, names, *, by_dtype=True, find
     names : list
         Names of the columns.
     by_dtype : bool, default=True
-        Whether the data types of a frame decide if whole numbers are categories, as in
-        :func:`find_column_types`. Otherwise they are categories if there are at most 20 distinct
-        values, as in arrays.
+        Whether the data types of a frame decide if whole numbers are categories. Otherwise whole
+        numbers of a frame are treated like those of an array.
     find : callable, optional
         Function of ``X`` and ``columns`` that detects the types, instead of
         :func:`find_column_types`.
@@ -103,9 +103,9 @@ def find_column_types(X, columns, *, by_dtype=True):
     most 20 distinct values, otherwise "integer". Whole numbers of a frame are "integer", unless
     there are at most two distinct values. If all data types of a frame are integers, or all are
     floats, they do not distinguish numbers from codes of categories. The frame is then treated like
-    an array. Other columns are "bounded" if their values fill the range from 0 to 1, or if
-    many values are near the smallest and near the largest value. They are "non-negative" if no
-    value is negative, and otherwise "continuous".
+    an array. Other columns are "bounded" if their values fill the range from 0 to 1, or if many
+    values are near the smallest and near the largest value. They are "non-negative" if no value is
+    negative, and otherwise "continuous".
 
     Parameters
     ----------
@@ -114,7 +114,8 @@ def find_column_types(X, columns, *, by_dtype=True):
     columns : list of ndarray of shape (n_rows,)
         Columns of ``X``.
     by_dtype : bool, default=True
-        Whether the columns of frames are treated differently from those of arrays.
+        Whether the data types of a frame decide if whole numbers are categories. Otherwise whole
+        numbers of a frame are treated like those of an array.
 
     Returns
     -------

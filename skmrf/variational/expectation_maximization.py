@@ -1,8 +1,10 @@
 """Expectation-maximisation of mixtures of Gaussians and tables, with missing entries."""
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .mixtures import Mixture, average_mixtures, logsumexp
 
@@ -18,8 +20,8 @@ INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3  # candidates of Prior.diagonal
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
-MIN_COLUMNS = 10  # of covariances whose eigenvalues are shrunk by a formula for many columns
-MIN_EIGENVALUE = 1e-14  # relative to the largest one
+MIN_COLUMNS = 10  # of a covariance matrix whose eigenvalues are shrunk
+MIN_EIGENVALUE = 1e-14  # of a correlation matrix, relative to the largest one or to 1
 FLOOR = 1e-8  # variance that each covariance includes, for columns that are linear functions
 
 
@@ -79,7 +81,7 @@ class Prior:
     ----------
     covariance : float
         Weight of the pooled covariance in the covariance of a component. The eigenvalues of the
-        pooled covariance are shrunk.
+        pooled covariance are shrunk by :func:`shrink_eigenvalues`.
     diagonal : float
         Weight of the diagonal in the pooled covariance, from 0 to 1.
     table : float
@@ -280,7 +282,7 @@ def shrink_eigenvalues(covariance, n):
         return covariance
     deviations = np.sqrt(np.maximum(np.diag(covariance), FLOOR))
     values, vectors = np.linalg.eigh(covariance / np.outer(deviations, deviations))
-    values = np.maximum(values, MIN_EIGENVALUE * values[-1])
+    values = np.maximum(values, MIN_EIGENVALUE * max(values[-1], 1.0))
     widths = values * n ** (-1 / 3)
     x = (values[:, None] - values) / widths
     scale = np.pi * ratio * values
@@ -318,7 +320,9 @@ def start_mixture(rows, n_components, prior, rng):
         size = min(len(features), MAX_CLUSTERING_ROWS)
         subset = rng.choice(len(features), size, replace=False)
         clusters = KMeans(n_components, n_init=1, random_state=int(rng.integers(2**31)))
-        labels = clusters.fit(features[subset]).predict(features)
+        with warnings.catch_warnings():  # fewer distinct rows than components are no problem
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            labels = clusters.fit(features[subset]).predict(features)
     resp = np.zeros((labels.max() + 1, len(labels)))
     resp[labels, np.arange(len(labels))] = rows.weights
     resp = resp[resp.sum(axis=1) > 0]
@@ -382,8 +386,8 @@ def learn_mixture(rows, n_components, rng):
 def inflate(mixture, factor):
     """Return the mixture with inflated covariances, and with the same variance of each number.
 
-    The covariances of the components of few rows are too small, and their means are too far from
-    the overall mean. So the covariances are multiplied by the factor, and each number is then
+    If a component has few rows, its covariance is too small, and its mean is too far from the
+    overall mean. Therefore, the covariances are multiplied by the factor, and each number is then
     scaled around its overall mean to the variance that it had before.
     """
     shares = np.exp(mixture.log_weights - logsumexp(mixture.log_weights))

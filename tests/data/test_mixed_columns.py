@@ -10,7 +10,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf._data.categories import as_columns
-from skmrf._data.column_types import DISCRETE_TYPES, find_column_types, resolve_column_types
+from skmrf._data.column_types import (
+    DISCRETE_TYPES,
+    _are_uniform,
+    find_column_types,
+    resolve_column_types,
+)
 from skmrf._data.mixed import fit_columns, to_floats, warn_degenerate
 from skmrf._data.transforms import learn_transform
 
@@ -301,11 +306,13 @@ def test_types_by_dtype():
     )
     assert types_of(polar) == ["continuous", "categorical", "categorical", "categorical"]
     assert types_of(np.zeros((2, 4))) == ["categorical"] * 4
-    assert types_of(frame()[["age"]], by_dtype=False) == ["categorical"]
+    assert types_of(frame(), by_dtype=False)[2] == "categorical"
     assert types_of(frame(), "continuous") == ["continuous"] * 4
 
 
-@pytest.mark.parametrize("dtype", ["int64", "uint8", "Int64", "float32", "Float64"])
+@pytest.mark.parametrize(
+    "dtype", ["int64", "uint8", "Int64", "float32", "Float64", "Sparse[int]", "Sparse[float]"]
+)
 def test_types_of_frames_with_one_data_type(dtype):
     X = np.stack([np.arange(40) % 20, np.arange(40) % 21], axis=1)
     table = pd.DataFrame(X, columns=["few", "many"]).astype(dtype)
@@ -313,6 +320,16 @@ def test_types_of_frames_with_one_data_type(dtype):
     assert types_of(pl.DataFrame({"few": X[:, 0], "many": X[:, 1]})) == types_of(X)
     assert types_of(table.astype({"many": "category"})) == ["integer", "categorical"]
     assert types_of(table.assign(many="a")) == ["integer", "categorical"]
+    assert types_of(table.assign(many=X[:, 0] > 3)) == ["integer", "boolean"]
+    mixed = table.assign(many=X[:, 1].astype("int8" if table["few"].dtype.kind == "f" else float))
+    assert types_of(mixed) == ["integer", "integer"]
+    assert types_of(mixed, by_dtype=False) == ["categorical", "integer"]
+
+
+@pytest.mark.parametrize("names", ["int8 UInt64", "float double[pyarrow]", "Float32 halffloat"])
+def test_uniform_data_types(names):
+    assert _are_uniform(names.split())
+    assert not _are_uniform([*names.split(), "bool"])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import warnings
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -32,8 +34,12 @@ from skmrf.metrics.two_sample import _auc_interval
 from skmrf.variational.expectation_maximization import (
     Prior,
     Rows,
+    Selection,
     fit_mixture,
+    inflate,
     joint_log_densities,
+    learn_mixture,
+    shrink_eigenvalues,
     start_mixture,
 )
 
@@ -431,12 +437,60 @@ def test_expectation_maximisation_never_decreases(missing, seed):
     assert_allclose(np.logaddexp.reduce(logs), mixture.log_density(X))
 
 
+def numeric_rows(seed, n_rows, n_columns):
+    """Return rows of two clusters of correlated numbers."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_columns)) @ rng.normal(size=(n_columns, n_columns))
+    X[::2] += 3.0
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    return Rows(X, np.zeros(n_columns, dtype=int), np.ones(n_rows), np.zeros(n_columns))
+
+
+def test_pooled_covariance_is_shrunk(seed):
+    """Components with a strong prior have the shrunk pooled covariance."""
+    rows = numeric_rows(seed, 60, 12)
+    for k in (1, 2):
+        large = start_mixture(rows, k, Prior(1e9, 0.0), np.random.default_rng(0))
+        small = start_mixture(rows, k, Prior(0.0, 0.0), np.random.default_rng(0))
+        shares = np.exp(small.log_weights) * (60 + k / 2) - 0.5  # without the prior of weights
+        pooled = np.tensordot(shares / shares.sum(), small.covariances, 1)
+        expected = shrink_eigenvalues(pooled, 60 - k)
+        assert_allclose(large.covariances, [expected] * k, atol=1e-6)
+        assert not np.allclose(pooled, expected, atol=0.01)
+
+
+def test_selection_of_inflation(seed):
+    """The factor is that of the variance 1 of held-out rows, less a third for larger folds."""
+    centres = np.where(np.arange(3000) % 2, 3.0, -3.0)
+    X = (centres + np.random.default_rng(seed).normal(size=3000))[:, None]
+    rows = Rows(X, np.zeros(1, dtype=int), np.ones(3000), np.zeros(1))
+    start = start_mixture(rows, 2, Prior(0.0, 0.0), np.random.default_rng(0))
+    means, covariances = np.sqrt([[9.3], [9.3]]) * [[1.0], [-1.0]], np.full((2, 1, 1), 0.7)
+    mixture = replace(start, means=means, covariances=covariances)
+    choice = Selection(rows, np.random.default_rng(0))
+    choice._fitted = {(2, "too narrow"): [(mixture, rows)], (2, "correct"): [(start, rows)]}
+    assert choice.select_inflation(2, "too narrow") == pytest.approx(1.3, abs=0.11)
+    assert choice.select_inflation(2, "correct") < 1.04
+
+
+def test_inflation_of_learned_mixture(seed, monkeypatch):
+    rows, found = numeric_rows(seed, 60, 8), []
+    for factor in (1.0, 1.5):
+        monkeypatch.setattr(Selection, "select_inflation", lambda *_, f=factor: f)
+        found.append(learn_mixture(rows, 2, np.random.default_rng(0))[0])
+    expected = inflate(found[0], 1.5)
+    assert_allclose(found[1].covariances, expected.covariances)
+    assert_allclose(found[1].means, expected.means, atol=1e-12)
+
+
 BAD_TABLES = {
     "missing": (lambda X: X * [1, np.nan, 1], "Column 1 has no observed entry; drop it"),
     "infinite": (lambda X: np.where(X > 2, np.inf, X), "Column 0 holds infinity"),
     "outlier": (lambda X: np.r_[X, [[0, 1e30, 0]]], None),
     "too large": (lambda X: np.r_[np.abs(X), [[0, 1e300, 0]]], r"Column 1 holds 1e\+300, which is"),
     "constant": (lambda X: X * [1, 0, 1] + 5.5, None),
+    "twelve constants": (lambda X: np.tile(0 * X, 4) + 2.2, None),
+    "few distinct rows": (lambda X: X[:3].repeat(20, axis=0), None),
     "one row": (lambda X: X[:1], None),
     "names": (lambda X: pd.DataFrame({"a": X[:, 0].astype(str) + "x", "b": X[:, 1]}), None),
 }
@@ -452,7 +506,9 @@ def test_bad_tables_of_gaussian_density(name):
             model.fit(X)
         assert not hasattr(model, "n_features_in_")
     else:
-        assert np.isfinite(model.fit(X).score_samples(X)).all()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert np.isfinite(model.fit(X).score_samples(X)).all()
         assert model.sample(3, random_state=0).shape == (3, X.shape[1])
 
 

@@ -372,11 +372,17 @@ def test_uci_accuracy_of_the_classifier(uci, tmp_path):
 
 def test_difference_of_areas_under_the_curve(load):
     tables = load("tables")
-    splits = [(0.6, 0.5, 0.9), (0.7, 0.5, 0.8)]
+    splits = [(0.6, 0.5, 0.9), (0.7, 0.5, 0.4)]
     keys = "auc", "auc_mixture", "auc_independent"
     found = tables.average([dict(zip(keys, split, strict=True)) for split in splits])
     assert found["auc_difference"] == pytest.approx(0.15)
     assert found["auc_error"] == pytest.approx(0.05)
+    others = {"log_likelihood": -1.0, "mixture": -2.0, "mixture_raw": -2.0}
+    assert "above zero on 1 of 1." in tables.summary([found | others])[0]
+    assert "above zero on 0 of 1." in tables.summary([found | others | {"auc_error": 0.1}])[0]
+    single = tables.average([dict(zip(keys, splits[0], strict=True))])
+    assert single["auc_error"] is None
+    assert "standard errors" not in tables.summary([single | others])[0]
 
 
 @pytest.mark.slow

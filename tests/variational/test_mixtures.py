@@ -503,6 +503,28 @@ def test_shrunk_eigenvalues_have_a_higher_likelihood(seed):
     assert divergence(shrink_eigenvalues(sample, 79)) < divergence(linear)
 
 
+@pytest.mark.parametrize(("n_columns", "n"), [(10, 15), (12, 400), (40, 79)])
+def test_formula_of_shrunk_eigenvalues(n_columns, n, seed):
+    _, sample = sample_covariance(seed, n_columns, n)
+    roots = np.sqrt(np.diag(sample))
+    values, vectors = np.linalg.eigh(sample / np.outer(roots, roots))
+    c, shrunk = n_columns / n, []
+    for value in values:
+        transform = 0.0  # Hilbert transform of the density, and the density times 1j
+        for centre in values:
+            width = centre * n ** (-1 / 3)
+            x = np.array([(value - centre) / width])
+            transform += (_kernel_hilbert(x)[0] + 1j * _kernel(x)[0]) / (n_columns * width)
+        shrunk.append(value / abs(1 - c - np.pi * c * value * transform) ** 2)
+    expected = (vectors * shrunk) @ vectors.T * np.outer(roots, roots)
+    assert_allclose(shrink_eigenvalues(sample, n), expected, atol=1e-10)
+
+
+def test_covariance_of_many_rows_is_not_changed(seed):
+    _, sample = sample_covariance(seed)
+    assert_allclose(shrink_eigenvalues(sample, 1e9), sample, atol=1e-4)
+
+
 def test_shrunk_eigenvalues_do_not_depend_on_units(seed):
     _, sample = sample_covariance(seed)
     units = np.outer(*[10.0 ** np.random.default_rng(seed).uniform(-1, 1, len(sample))] * 2)
@@ -525,6 +547,18 @@ def test_eigenvalues_of_few_rows_or_columns_are_not_shrunk():
     assert shrink_eigenvalues(sample, 40) is sample
     few = sample[:9, :9]
     assert shrink_eigenvalues(few, 79) is few
+
+
+@pytest.mark.parametrize("n_constant", [1, 11, 12])
+def test_shrunk_eigenvalues_of_constant_columns(n_constant, seed):
+    """The rounding errors of the variances may be positive or negative."""
+    _, sample = sample_covariance(seed, 12)
+    sample[:n_constant] = sample[:, :n_constant] = 0.0
+    for error in (-1e-18, 0.0, 1e-18):
+        shrunk = shrink_eigenvalues(sample + error * np.eye(12), 79)
+        assert_allclose(shrunk[:n_constant], 0.0, atol=1e-15)
+        varied = np.diag(shrunk)[n_constant:] / np.diag(sample)[n_constant:]
+        assert ((varied > 0.7) & (varied < 1.4)).all()
 
 
 @pytest.mark.parametrize("x", [-3.0, -1.0, 0.3, 2.0, 99.0, 101.0])
