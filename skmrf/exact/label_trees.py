@@ -150,14 +150,17 @@ def _least_log_z(graphs, ratios, nodes):
     If pairs of labels are impossible, a label can have the largest sum at the last positions, but a
     small probability, because no probable label can precede it. The sums of the other labels can
     then underflow to 0. This cannot happen if each label can follow each label after two steps, and
-    if the ranges of log-potentials are small. The result has shape (n_examples,).
+    if the ranges of log-potentials are small. Labels that are impossible only at the first position
+    do not matter. The result has shape (n_examples,).
     """
     least = np.full(len(graphs), -np.inf)
     if ratios.min(initial=1.0) > 0.0:
         return least
     is_possible = (ratios > 0.0).all(axis=0)
+    lowest, firsts = nodes.min(axis=1), graphs.node_ptr[:-1]
+    lowest[firsts] = nodes[firsts].min(axis=1, initial=np.inf, where=nodes[firsts] > -np.inf)
     with np.errstate(invalid="ignore"):  # nan is not safe
-        spread = (nodes.max(axis=1) - nodes.min(axis=1)).max(initial=0.0)
+        spread = (nodes.max(axis=1) - lowest).max(initial=0.0)
     spread -= np.log(ratios[ratios > 0.0].min(initial=1.0))
     if (is_possible @ is_possible).all() and 2.0 * spread < -LEAST:
         return least

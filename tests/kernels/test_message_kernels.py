@@ -382,6 +382,21 @@ def test_underflow_of_the_most_probable_labelling(n_chains, n_labels):
     assert_allclose(found.tables[0, 1, 1], 299 * n_chains * (1.0 - p), rtol=1e-9)
 
 
+def test_long_chains_with_an_impossible_pair_need_no_logs(seed, monkeypatch):
+    """Sums of logs take 15 times longer. Label 1 is impossible at first and after label 0."""
+    rng, found = np.random.default_rng(seed), []
+    graphs = LabelGraphs.chains(np.ones((16 * 1000, 1)), np.full(16, 1000))
+    potentials = LabelPotentials(rng.normal(size=(16 * 1000, 3)), np.zeros((1, 3, 3)), None, 3)
+    potentials.tables[0, 0, 1], potentials.nodes[::1000, 1] = -np.inf, -np.inf
+    monkeypatch.setattr(label_trees.label_trees, "tree_sums_in_logs", None)
+    found.append(label_trees.sums(graphs, potentials))
+    monkeypatch.undo()
+    monkeypatch.setattr(label_trees, "MAX_RANGE", -1.0)
+    found.append(label_trees.sums(graphs, potentials))
+    for name in ("log_z", "nodes", "tables"):
+        assert_allclose(*(getattr(sums, name) for sums in found), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("n_labels", [1, 3, 4, 9])
 @pytest.mark.parametrize("has_values", [False, True])
 def test_scores_of_observed_features(n_labels, has_values, seed):
