@@ -370,16 +370,19 @@ def test_overflow_in_one_chain_of_a_group(n_labels, least, monkeypatch):
 @pytest.mark.parametrize("n_labels", [2, 3, 4])
 @pytest.mark.parametrize("n_chains", [1, 16])
 def test_underflow_of_the_most_probable_labelling(n_chains, n_labels):
-    """All labels of a chain are equal. The last 150 positions favour label 1, and all label 0."""
-    graphs = LabelGraphs.chains(np.ones((300 * n_chains, 1)), np.full(n_chains, 300))
-    nodes, tables = np.zeros((300, n_labels)), np.where(np.eye(n_labels) == 1, 0.0, -np.inf)
-    nodes[:150, 0], nodes[150:, 1] = 10.01, 10.0
+    """All labels of a chain are equal. The last 75 positions favour label 1, and all label 0.
+
+    The weights of chains are small, because the forward sums would overflow otherwise.
+    """
+    graphs = LabelGraphs.chains(np.ones((150 * n_chains, 1)), np.full(n_chains, 150))
+    nodes, tables = np.zeros((150, n_labels)), np.where(np.eye(n_labels) == 1, 0.0, -np.inf)
+    nodes[:75, 0], nodes[75:, 1] = 10.02, 10.0
     potentials = LabelPotentials(np.tile(nodes, (n_chains, 1)), tables[None], None, n_labels)
-    found = label_trees.sums(graphs, potentials)
+    found = label_trees.sums(graphs, potentials, np.full(n_chains, 1e-100))
     p = 1.0 / (1.0 + np.exp(-1.5))
-    assert_allclose(found.log_z, 1501.5 - np.log(p), rtol=1e-12)
-    assert_allclose(found.nodes[:, 0], p, rtol=1e-9)
-    assert_allclose(found.tables[0, 1, 1], 299 * n_chains * (1.0 - p), rtol=1e-9)
+    assert_allclose(found.log_z, 751.5 - np.log(p), rtol=1e-12)
+    assert_allclose(1e100 * found.nodes[:, 0], p, rtol=1e-9)
+    assert_allclose(1e100 * found.tables[0, 1, 1], 149 * n_chains * (1.0 - p), rtol=1e-9)
 
 
 def test_long_chains_with_an_impossible_pair_need_no_logs(seed, monkeypatch):
