@@ -406,38 +406,38 @@ def _pass_backwards(
 
 @kernel
 def _pass_forwards(
-    starts, lengths, kind, labels, transposed, strengths, values, messages, product, ahead, sums
+    starts, lengths, kind, labels, transposed, strengths, values, messages, product, forward, sums
 ):
     """Replace values by marginals times the weights of the chains.
 
-    The marginals of edges, divided by their table, are added to ``sums``. ``ahead`` has the sums
+    The marginals of edges, divided by their table, are added to ``sums``. ``forward`` has the sums
     over the labels before a position, relative to Z.
     """
     assume_distinct()
     n, n_active, zero = _count(labels, product), lengths.size, spread(0.0)
     for b in range(n):
         for j in range(N_LANES):
-            ahead[b, j] = values[0, b, j] * strengths[j]
-            values[0, b, j] = ahead[b, j] * messages[0, b, j]
+            forward[b, j] = values[0, b, j] * strengths[j]
+            values[0, b, j] = forward[b, j] * messages[0, b, j]
     for t in range(1, lengths[0]):
         start, table = t * n * N_LANES, kind[starts[0] + t]
         while lengths[n_active - 1] <= t:
             n_active -= 1
         for j in range(n_active, N_LANES):
-            ahead[:, j] = 0.0
+            forward[:, j] = 0.0
         _multiply_rows(labels, values, messages, start, product)
-        _add_inner_products(n, table, ahead, 0, product, 0, sums)
-        _multiply(n, table, transposed, ahead, 0, messages, start)
+        _add_inner_products(n, table, forward, 0, product, 0, sums)
+        _multiply(n, table, transposed, forward, 0, messages, start)
         for k in range(0, n * N_LANES, LANES):
             x, y = load(messages, start + k), load(values, start + k)
-            store(ahead, k, multiply_add(x, y, zero))
+            store(forward, k, multiply_add(x, y, zero))
             store(values, start + k, multiply_add(x, load(product, k), zero))
 
 
 @kernel
 def chain_sums(
-    order, ptr, kind, nodes, known, base, tables, transposed, interval, weights, log_z, beliefs,
-    counts, labels, values, messages, product, ahead, sums, numbers, limits, bits,
+    order, ptr, kind, nodes, known, base, tables, least, transposed, interval, weights, log_z,
+    beliefs, counts, labels, values, messages, product, forward, sums, numbers, limits, bits,
 ):  # fmt: skip
     """Compute log Z and marginals of many chains at a time.
 
@@ -449,9 +449,9 @@ def chain_sums(
     """
     kind, nodes, known, tables = borrowed((kind, nodes, known, tables))
     transposed, beliefs, values, sums = borrowed((transposed, beliefs, values, sums))
-    messages, product, ahead = borrowed((messages, product, ahead))
+    messages, product, forward = borrowed((messages, product, forward))
     numbers, limits, bits = borrowed(numbers), borrowed(limits), borrowed(bits)
-    totals, strengths, sizes = numbers[0], numbers[1], numbers[2]
+    totals, strengths, sizes, floors = numbers[0], numbers[1], numbers[2], numbers[3]
     flat_counts = counts.reshape(-1)
     for first in range(0, order.size, N_LANES):
         group = order[first : first + N_LANES]
@@ -464,16 +464,18 @@ def chain_sums(
             sums[k] = 0.0
         _gather(starts, lengths, nodes, known, base, values)
         _exponentiate(lengths[0], labels, values, totals)
+        for j in range(group.size):
+            floors[j] = totals[j] + least[group[j]]
         _pass_backwards(
             starts, lengths, kind, labels, tables, interval, values, messages, product, sizes,
             totals, bits,
         )  # fmt: skip
         for j in range(group.size):
-            if totals[j] > -np.inf:
+            if totals[j] > floors[j]:
                 log_z[group[j]], strengths[j] = totals[j], weights[group[j]]
         _pass_forwards(
-            starts, lengths, kind, labels, transposed, strengths, values, messages, product, ahead,
-            sums,
+            starts, lengths, kind, labels, transposed, strengths, values, messages, product,
+            forward, sums,
         )  # fmt: skip
         _scatter(starts, lengths, values, beliefs)
         total = 0.0

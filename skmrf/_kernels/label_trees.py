@@ -101,16 +101,16 @@ def _weigh(row, label, base, out):
 
 @kernel
 def tree_sums(
-    first, last, ptr, order, parent, kind, nodes, labels, base, tables, weights, log_z, beliefs,
-    counts, messages,
+    first, last, ptr, order, parent, kind, nodes, labels, base, tables, least, weights, log_z,
+    beliefs, counts, messages,
 ):  # fmt: skip
     """Compute log Z and the marginals of labels on trees, from ratios of potentials.
 
     Only examples whose ``log_z`` is nan are computed. ``tables`` holds exponentials. ``log_z``
-    receives log Z without the maxima of the tables, or nan if a sum underflows. ``beliefs``
-    receives the marginals of nodes times the weight of their example. The weighted sums of
-    marginals of edges, divided by ``tables``, are added to ``counts``. ``messages`` is scratch of
-    the size of the largest example.
+    receives log Z without the maxima of the tables, or nan if a sum underflows or if log Z minus
+    the maxima of nodes and tables is at most ``least[e]``. ``beliefs`` receives the marginals of
+    nodes times the weight of their example. The weighted sums of marginals of edges, divided by
+    ``tables``, are added to ``counts``. ``messages`` is scratch of the size of the largest example.
     """
     n = nodes.shape[1]
     ratio, own, product = np.empty(n), np.empty(n), np.empty(n)
@@ -121,7 +121,7 @@ def tree_sums(
         total = 0.0
         for i in range(start, end):
             total += _weigh(nodes[i], labels[i], base, beliefs[i])
-        scale = 1.0
+        scale, limit = 1.0, total + least[e]
         for k in range(end - 1, start - 1, -1):
             i = order[k]
             size = 0.0
@@ -147,7 +147,7 @@ def tree_sums(
                     x += tables[c, a, b] * own[b]
                 messages[i - start, a] = x
                 beliefs[p, a] *= x
-        if not scale > 0.0 or not total > -np.inf:
+        if not scale > 0.0 or not total + np.log(scale) > limit:
             log_z[e] = np.nan
             beliefs[start:end] = 0.0
             continue

@@ -135,8 +135,9 @@ class CRFQueries:
     def predict_marginals(self, X, *, sequence_ids=None, allowed=None, given=None):
         """Return the probability of each label at each position.
 
-        Loopy belief propagation of grids is followed by exact sums over strips of rows and over
-        strips of columns, with the messages at their boundaries. A marginal is the mean of both.
+        If the marginals of a grid are computed by loopy belief propagation, exact sums over strips
+        of rows and strips of columns follow, with the messages as boundary. A marginal is the mean
+        of both sums. A strip that contains the whole grid is exact, and only this strip is used.
 
         Parameters
         ----------

@@ -14,6 +14,7 @@ MAX_RANGE = 300.0  # of finite log-potentials, in nats, in the ratio domain
 N_CHUNK = 50_000  # nodes per call of a kernel
 MAX_BYTES = 4 * 2**30  # of the best labellings of one example
 MIN_SHARE = 0.4  # mean length of a group of chains, relative to its longest chain
+LEAST = -500.0  # of log Z minus all maxima, if labels with small sums are neglected
 MAX_CHANGE = 200.0  # of the log of a sum between two checks of its range, in nats
 MAX_UNROLLED = 3  # labels, for kernels that are compiled for a number of labels
 
@@ -117,17 +118,18 @@ def sums(graphs, potentials, weights=None):
     log_z, nodes = np.full(len(graphs), np.nan), np.empty_like(arrays.nodes)
     finite = tables[np.isfinite(tables)]
     is_wide = finite.size > 0 and np.ptp(finite) > MAX_RANGE
+    least = None if is_wide else _least_log_z(graphs, ratios, arrays.nodes)
 
     def add_chunk(*chunk):
         """Compute a chunk of examples; return the sums of the marginals of its edges."""
         counts, logs = np.zeros_like(tables), np.zeros_like(tables)
         part = slice(*chunk)
         if graphs.edges is None and not is_wide:
-            _add_chains(graphs, chunk, arrays, ratios, weights, log_z, nodes, counts)
+            _add_chains(graphs, chunk, arrays, ratios, least, weights, log_z, nodes, counts)
         is_left = np.isnan(log_z[part]).any()
         if is_left and not is_wide:
             out = log_z, nodes, counts, _scratch(graphs, nodes)
-            label_trees.tree_sums(*chunk, *arrays, ratios, weights, *out)
+            label_trees.tree_sums(*chunk, *arrays, ratios, least, weights, *out)
             is_left = np.isnan(log_z[part]).any()
         log_z[part] += _shifts(graphs, arrays, top.ravel(), chunk)
         if is_left:
@@ -142,7 +144,31 @@ def sums(graphs, potentials, weights=None):
     return LabelSums(log_z, nodes, counts, np.ones(len(graphs), dtype=bool))
 
 
-def _add_chains(graphs, chunk, arrays, ratios, weights, log_z, nodes, counts):
+def _least_log_z(graphs, ratios, nodes):
+    """Return the log Z, minus all maxima, up to which the sums of an example can be wrong.
+
+    If pairs of labels are impossible, a label can have the largest sum at the last positions, but a
+    small probability, because no probable label can precede it. The sums of the other labels can
+    then underflow to 0. This cannot happen if each label can follow each label after two steps, and
+    if the ranges of log-potentials are small. Labels that are impossible only at the first position
+    do not matter. The result has shape (n_examples,).
+    """
+    least = np.full(len(graphs), -np.inf)
+    if ratios.min(initial=1.0) > 0.0:
+        return least
+    is_possible = (ratios > 0.0).all(axis=0)
+    lowest, firsts = nodes.min(axis=1), graphs.node_ptr[:-1]
+    lowest[firsts] = nodes[firsts].min(axis=1, initial=np.inf, where=nodes[firsts] > -np.inf)
+    with np.errstate(invalid="ignore"):  # nan is not safe
+        spread = (nodes.max(axis=1) - lowest).max(initial=0.0)
+    spread -= np.log(ratios[ratios > 0.0].min(initial=1.0))
+    if (is_possible @ is_possible).all() and 2.0 * spread < -LEAST:
+        return least
+    growth = np.log(max(ratios.sum(axis=2).max(), 1.0))  # of a sum from a position to the next one
+    return LEAST + growth * graphs.sizes
+
+
+def _add_chains(graphs, chunk, arrays, ratios, least, weights, log_z, nodes, counts):
     """Compute the sums of the chains of a chunk that are in a group of similar lengths."""
     first, last = graphs.node_ptr[list(chunk)]
     if arrays.labels[first:last].max(initial=-1) < 0:
@@ -157,9 +183,9 @@ def _add_chains(graphs, chunk, arrays, ratios, weights, log_z, nodes, counts):
     transposed = ratios.transpose(0, 2, 1).ravel()
     shapes = (longest, n, N_LANES), (longest, n, N_LANES), (n, N_LANES), (n, N_LANES)
     chain_sums(
-        chunk[0] + order, arrays.ptr, *arrays[3:], ratios.ravel(), transposed,
+        chunk[0] + order, arrays.ptr, *arrays[3:], ratios.ravel(), least, transposed,
         max(int(MAX_CHANGE / change), 1), weights, log_z, nodes, counts, labels,
-        *map(np.empty, shapes), np.empty(counts.size * LANES), np.empty((3, N_LANES)),
+        *map(np.empty, shapes), np.empty(counts.size * LANES), np.empty((4, N_LANES)),
         np.empty((2, N_LANES), dtype=np.int64), np.empty(N_LANES, dtype=np.int32),
     )  # fmt: skip
 

@@ -99,18 +99,20 @@ def _sum_grid(weights, tables, messages, beliefs):
     with np.errstate(divide="ignore"):
         lowest = np.log([weights[weights > 0.0].min(), *(table.min() for table in tables)])
     size = min(np.log(MAX_STATES + 0.5) / np.log(max(q, 2)), MAX_RANGE / max(-lowest.sum(), 1.0))
-    size, parts = int(size), []
-    if size > 0 and (height <= size or width > size):
-        parts.append(_sum_strips(weights, tables, down, min(height, size)))
-    if 0 < size < height:
-        columns = _sum_strips(weights.swapaxes(0, 1), tables[::-1], right, min(width, size))
+    n_rows, parts = int(size), []
+    if n_rows > 0 and (height <= n_rows or width > n_rows):
+        parts.append(_sum_strips(weights, tables, down, min(height, n_rows)))
+    if 0 < n_rows < height:
+        columns = _sum_strips(weights.swapaxes(0, 1), tables[::-1], right, min(width, n_rows))
         parts.append(columns.swapaxes(0, 1))
     if parts:
         beliefs[:] = (sum(parts) / len(parts)).reshape(-1, q)
 
 
 def _sum_strips(weights, tables, messages, n_rows):
-    """Return the marginals of the nodes of a grid, each in a strip with the node in its middle.
+    """Return the marginals of the nodes of a grid, each in the strip of rows around the node.
+
+    A node close to the upper or lower border is not in the middle row of its strip.
 
     Parameters
     ----------
@@ -130,7 +132,7 @@ def _sum_strips(weights, tables, messages, n_rows):
     """
     height, width, q = weights.shape
     rows, last = np.arange(height), height - n_rows
-    first = np.clip(rows - n_rows // 2, 0, last)  # row of the strip of each row
+    first = np.clip(rows - n_rows // 2, 0, last)  # first row of the strip of each row
     out, step = np.empty(weights.shape), max(int(MAX_BYTES / (8 * width * q**n_rows)), 1)
     for block in range(0, last + 1, step):
         starts = np.arange(block, min(block + step, last + 1))
@@ -164,22 +166,22 @@ def _marginals_of_strips(weights, across, down):
             values = np.matmul(table, values.reshape(q**row, q, -1))
         return values.reshape(-1, n_strips)
 
-    ahead = np.empty_like(columns)
-    ahead[0] = columns[0]
+    forward = np.empty_like(columns)
+    forward[0] = columns[0]
     for c in range(width):
         if c > 0:
-            ahead[c] = send(ahead[c - 1], across.T) * columns[c]
-        ahead[c] /= ahead[c].sum(axis=0)
-    out, behind = np.empty(weights.shape), np.ones(columns.shape[1:])
+            forward[c] = send(forward[c - 1], across.T) * columns[c]
+        forward[c] /= forward[c].sum(axis=0)
+    out, backward = np.empty(weights.shape), np.ones(columns.shape[1:])
     for c in range(width - 1, -1, -1):
-        joint = ahead[c] * behind
+        joint = forward[c] * backward
         joint /= joint.sum(axis=0)
         for row in range(n_rows):
             joint = joint.reshape(q, -1, n_strips)
             out[row, c] = joint.sum(axis=1)
             joint = joint.sum(axis=0)
-        behind = send(columns[c] * behind, across)
-        behind /= behind.max(axis=0)
+        backward = send(columns[c] * backward, across)
+        backward /= backward.max(axis=0)
     return out.transpose(3, 0, 1, 2)
 
 

@@ -480,7 +480,7 @@ def test_strips_of_grids_are_close_to_exact(seed):
     assert_allclose(found[1].sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("shape", [(2, 9), (5, 9), (9, 5), (1, 6), (6, 1)])
+@pytest.mark.parametrize("shape", [(2, 9), (5, 9), (9, 5), (1, 6), (6, 1), (1, 1)])
 def test_strips_of_narrow_grids_are_exact(shape, seed):
     rng = np.random.default_rng(seed)
     graphs, potentials = random_grids(shape, rng)
@@ -522,6 +522,34 @@ def test_strips_with_impossible_pairs_of_labels():
     potentials.tables[0, 0, 0] = -np.inf
     found = [propagation.sums(graphs, potentials, shapes=s).nodes for s in (None, [(8, 9)])]
     assert_array_equal(*found)
+
+
+def test_strips_of_a_transposed_grid(seed):
+    """The mean of strips of rows and of columns does not depend on the orientation."""
+    graphs, potentials = random_grids((9, 8), np.random.default_rng(seed), 0.5)
+    images = [potentials.nodes.reshape(9, 8, 3).swapaxes(0, 1)]
+    turned = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
+    swapped = LabelPotentials(turned.features.copy(), potentials.tables[::-1].copy(), None, 3)
+    found = propagation.sums(graphs, potentials, shapes=[(9, 8)], tol=1e-12).nodes
+    other = propagation.sums(turned, swapped, shapes=[(8, 9)], tol=1e-12).nodes
+    assert_allclose(other.reshape(8, 9, 3).swapaxes(0, 1).reshape(-1, 3), found, atol=1e-9)
+
+
+def test_strips_of_many_grids_equal_those_of_single_grids(seed):
+    """The last grid has a node without a possible label."""
+    rng, shapes = np.random.default_rng(seed), [(9, 8), (8, 11), (10, 9)]
+    images = [rng.normal(size=(*shape, 3)) for shape in shapes]
+    graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
+    potentials = LabelPotentials(graphs.features.copy(), rng.normal(size=(2, 3, 3)), None, 3)
+    potentials.nodes[-1] = -np.inf
+    with np.errstate(all="raise", under="ignore"):
+        found = propagation.sums(graphs, potentials, shapes=shapes)
+    assert_array_equal(found.log_z == -np.inf, [False, False, True])
+    for k, shape in enumerate(shapes[:2]):
+        nodes = slice(*graphs.node_ptr[k : k + 2])
+        part = potentials._replace(nodes=potentials.nodes[nodes].copy())
+        single = propagation.sums(graphs[[k]], part, shapes=[shape]).nodes
+        assert_array_equal(found.nodes[nodes], single)
 
 
 def test_predicted_marginals_of_grids_use_strips(seed):

@@ -345,20 +345,59 @@ def test_vectors_of_four_numbers():
     assert_array_equal(out[8:], x.T.ravel())
 
 
-@pytest.mark.parametrize("n_labels", [2, 3, 4])
+@pytest.mark.parametrize("n_labels", [3, 4])
+@pytest.mark.parametrize("least", [-np.inf, label_trees.LEAST])
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
-def test_overflow_in_one_chain_of_a_group(n_labels):
-    """Labels of the same chain are equal; those of chain 3 would be 1 without the known label."""
-    graphs = LabelGraphs.chains(np.ones((96, 1)), np.full(32, 3))
-    graphs.labels[11] = 0
-    nodes, tables = np.zeros((96, n_labels)), np.where(np.eye(n_labels) == 1, 0.0, -np.inf)
-    nodes[9:11, 1] = 600.0
-    found = label_trees.sums(graphs, LabelPotentials(nodes, tables[None], None, n_labels))
-    log_z, marginals = np.full(32, np.log(n_labels)), np.full((96, n_labels), 1.0 / n_labels)
-    log_z[3], marginals[9:12] = 0.0, np.eye(n_labels)[0]
-    assert_allclose(found.log_z, log_z, atol=1e-12)
-    assert_allclose(found.nodes, marginals, atol=1e-12)
-    assert_allclose(found.tables[0], np.diag(2.0 * marginals[::3].sum(axis=0)), atol=1e-10)
+def test_overflow_in_one_chain_of_a_group(n_labels, least, monkeypatch):
+    """Only label 0 can follow or precede label 0, which is the known last label of chain 3."""
+    monkeypatch.setattr(label_trees, "LEAST", least)
+    n = 1200
+    graphs = LabelGraphs.chains(np.ones((16 * n, 1)), np.full(16, n))
+    graphs.labels[4 * n - 1] = 0
+    tables = np.zeros((1, n_labels, n_labels))
+    tables[0, 0, 1:] = tables[0, 1:, 0] = -np.inf
+    potentials = LabelPotentials(np.zeros((16 * n, n_labels)), tables, None, n_labels)
+    found = label_trees.sums(graphs, potentials)
+    log_z, marginals = np.full(16, n * np.log(n_labels - 1.0)), np.zeros((16, n, n_labels))
+    log_z[3], marginals[:, :, 1:], marginals[3] = 0.0, 1.0 / (n_labels - 1), np.eye(n_labels)[0]
+    assert_allclose(found.log_z, log_z, rtol=1e-12, atol=1e-9)
+    assert_allclose(found.nodes, marginals.reshape(-1, n_labels), atol=1e-9)
+    pairs = np.full((n_labels, n_labels), 15.0 * (n - 1) / (n_labels - 1) ** 2)
+    pairs[0], pairs[:, 0], pairs[0, 0] = 0.0, 0.0, n - 1.0
+    assert_allclose(found.tables[0], pairs, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 4])
+@pytest.mark.parametrize("n_chains", [1, 16])
+def test_underflow_of_the_most_probable_labelling(n_chains, n_labels):
+    """All labels of a chain are equal. The last 75 positions favour label 1, and all label 0.
+
+    The weights of chains are small, because the forward sums would overflow otherwise.
+    """
+    graphs = LabelGraphs.chains(np.ones((150 * n_chains, 1)), np.full(n_chains, 150))
+    nodes, tables = np.zeros((150, n_labels)), np.where(np.eye(n_labels) == 1, 0.0, -np.inf)
+    nodes[:75, 0], nodes[75:, 1] = 10.02, 10.0
+    potentials = LabelPotentials(np.tile(nodes, (n_chains, 1)), tables[None], None, n_labels)
+    found = label_trees.sums(graphs, potentials, np.full(n_chains, 1e-100))
+    p = 1.0 / (1.0 + np.exp(-1.5))
+    assert_allclose(found.log_z, 751.5 - np.log(p), rtol=1e-12)
+    assert_allclose(1e100 * found.nodes[:, 0], p, rtol=1e-9)
+    assert_allclose(1e100 * found.tables[0, 1, 1], 149 * n_chains * (1.0 - p), rtol=1e-9)
+
+
+def test_long_chains_with_an_impossible_pair_need_no_logs(seed, monkeypatch):
+    """Sums of logs take 15 times longer. Label 1 is impossible at first and after label 0."""
+    rng, found = np.random.default_rng(seed), []
+    graphs = LabelGraphs.chains(np.ones((16 * 1000, 1)), np.full(16, 1000))
+    potentials = LabelPotentials(rng.normal(size=(16 * 1000, 3)), np.zeros((1, 3, 3)), None, 3)
+    potentials.tables[0, 0, 1], potentials.nodes[::1000, 1] = -np.inf, -np.inf
+    monkeypatch.setattr(label_trees.label_trees, "tree_sums_in_logs", None)
+    found.append(label_trees.sums(graphs, potentials))
+    monkeypatch.undo()
+    monkeypatch.setattr(label_trees, "MAX_RANGE", -1.0)
+    found.append(label_trees.sums(graphs, potentials))
+    for name in ("log_z", "nodes", "tables"):
+        assert_allclose(*(getattr(sums, name) for sums in found), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_labels", [1, 3, 4, 9])

@@ -127,7 +127,7 @@ def sum_in_groups_and_singly(graphs, potentials, weights, monkeypatch):
     kernel, found, single = label_trees.label_trees.tree_sums, [], []
 
     def count_single(*arguments):
-        single[-1] += np.isnan(arguments[11]).sum()
+        single[-1] += np.isnan(arguments[12]).sum()
         kernel(*arguments)
 
     monkeypatch.setattr(label_trees.label_trees, "tree_sums", count_single)
