@@ -13,6 +13,7 @@ MAX_ITER = 100
 TOL = 1e-6
 MAX_SWEEPS = 100
 MAX_STATES = 2200  # joint states of one column of a strip of rows
+MAX_ROWS = 7  # of a strip that does not contain the whole grid
 MAX_RANGE = 600.0  # of the log-potentials of one column of a strip, in nats
 MAX_BYTES = 2**25  # of the states of a block of strips
 
@@ -100,6 +101,8 @@ def _sum_grid(weights, tables, messages, beliefs):
         lowest = np.log([weights[weights > 0.0].min(), *(table.min() for table in tables)])
     size = min(np.log(MAX_STATES + 0.5) / np.log(max(q, 2)), MAX_RANGE / max(-lowest.sum(), 1.0))
     n_rows, parts = int(size), []
+    if n_rows < min(height, width):
+        n_rows = min(n_rows, MAX_ROWS)
     if n_rows > 0 and (height <= n_rows or width > n_rows):
         parts.append(_sum_strips(weights, tables, down, min(height, n_rows)))
     if 0 < n_rows < height:
