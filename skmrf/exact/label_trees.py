@@ -79,7 +79,9 @@ def chunks(graphs, n_nodes):
     list of (int, int)
         Chunks, which do not depend on the number of threads.
     """
-    return graphs.cached(("chunks", n_nodes), lambda: _find_chunks(graphs, n_nodes))
+    if ("chunks", n_nodes) not in graphs.cache:
+        graphs.cache["chunks", n_nodes] = _find_chunks(graphs, n_nodes)
+    return graphs.cache["chunks", n_nodes]
 
 
 def _find_chunks(graphs, n_nodes):
@@ -173,9 +175,9 @@ def _add_chains(graphs, chunk, arrays, ratios, least, weights, log_z, nodes, cou
     first, last = graphs.node_ptr[list(chunk)]
     if arrays.labels[first:last].max(initial=-1) < 0:
         arrays = arrays._replace(labels=arrays.labels[:0])
-    order, longest = graphs.cached(
-        ("groups", *chunk), lambda: _group_chains(graphs.sizes[slice(*chunk)])
-    )
+    if ("groups", *chunk) not in graphs.cache:
+        graphs.cache["groups", *chunk] = _group_chains(graphs.sizes[slice(*chunk)])
+    order, longest = graphs.cache["groups", *chunk]
     n = nodes.shape[1]
     labels = tuple(range(n)) if 1 < n <= MAX_UNROLLED else ()
     with np.errstate(divide="ignore"):

@@ -202,7 +202,7 @@ def test_impossible_states_leave_an_upper_limit(n_rows, seed):
 
 
 def test_reference_model_with_zero_potentials(seed):
-    """Increasing sequences, of which independent variables draw few."""
+    """Independent variables draw few of the possible states, which are increasing sequences."""
     tables = [np.where(np.tri(3, k=-1), -np.inf, 0.0)] * 9
     weak = 0.5 * np.random.default_rng(seed).normal(size=(3, 3))
     cliques = [*((i, i + 1) for i in range(9)), (0, 9)]
@@ -276,7 +276,7 @@ def test_choice_of_the_two_references_with_zero_potentials(monkeypatch):
 
 
 def test_reference_has_the_marginals_of_many_chains(monkeypatch):
-    """With two chains, standard errors would be 0.35."""
+    """The marginals of two chains would have standard errors of 0.35."""
     energy = PairwiseEnergy(np.zeros((50, 50)), np.zeros(50))
     (first, _), _ = record_run(monkeypatch, energy, n_chains=2)
     assert 0.01 < np.sqrt(np.mean((first_marginals(first) - 0.5) ** 2)) < 0.02
