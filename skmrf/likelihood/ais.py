@@ -333,11 +333,8 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
     """Estimate log Z with longer paths or more chains, until all runs agree and a limit is met.
 
     ``paths`` start at two reference distributions. ``widths`` are the largest width that counts as
-    converged, and the width at which runs end. If the last two runs disagree, the chains miss a
-    part of the probability, and nobody knows how large it is. The result then has no upper limit.
-    If their intervals overlap, and the effective sample size of both is at least half of the number
-    of chains, the difference is random. The interval then contains both intervals. A result with an
-    upper limit is compared with a run of the second path.
+    converged, and the width at which runs end. The notes of :func:`ais` define agreement. A result
+    with an upper limit is compared with a run of the second path.
     """
     max_width, target_width = widths
     path, other = paths
@@ -419,11 +416,14 @@ def _fit_reference(energy, chains, rng):
     There are many chains, because all variables can have errors of the same sign if they depend on
     the mode of a chain. Annealing could then miss a mode.
     """
-    chains = chains._replace(n_chains=N_REFERENCE_CHAINS)
-    X = Product.uniform(energy.visible_states).sample(chains.n_chains, rng)
-    generators = chains.spawn(rng)
-    X, _ = sweep(energy, X, generators, n_sweeps=N_REFERENCE_SWEEPS, n_jobs=chains.n_jobs)
-    return Product.from_counts(X, energy.visible_states)
+    if chains.device is None:  # a device compiles a function for each number of chains
+        chains = chains._replace(n_chains=N_REFERENCE_CHAINS)
+    ends = []
+    for _ in range(0, N_REFERENCE_CHAINS, chains.n_chains):
+        X = Product.uniform(energy.visible_states).sample(chains.n_chains, rng)
+        how = {"n_sweeps": N_REFERENCE_SWEEPS, "n_jobs": chains.n_jobs}
+        ends.append(sweep(energy, X, chains.spawn(rng), **how)[0])
+    return Product.from_counts(np.concatenate(ends), energy.visible_states)
 
 
 def _choose_betas(energy, reference, chains, schedule, rng):

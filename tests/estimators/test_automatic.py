@@ -166,7 +166,10 @@ def far_mode(n=40):
 
 @pytest.mark.long
 def test_modes_far_from_the_rows_raise_log_z(seed):
-    """Annealing from the reference model misses all but 1e-20 of the probability."""
+    """Annealing from the reference model misses nearly all of the probability.
+
+    Annealing from a second reference distribution finds it.
+    """
     energy, reference = far_mode()
     ones = float(energy.log_potential(np.ones((1, 40), dtype=int))[0])
     missed = ais(energy, reference=reference, n_temperatures=100, random_state=seed)
@@ -175,7 +178,7 @@ def test_modes_far_from_the_rows_raise_log_z(seed):
     assert ones <= value <= upper
     model = DiscreteMRF.from_energy(energy).set_params(max_bytes=2**20)
     model.reference_ = reference
-    with pytest.warns(UserWarning, match="modes far from the training rows"):
+    with pytest.warns(ConvergenceWarning, match="log Z has not converged: it is at least 50"):
         lower, upper = model.log_partition_interval_
     assert ones <= lower <= model.log_partition_ < ones + 1
     assert upper == np.inf
