@@ -418,10 +418,9 @@ def _fit_reference(energy, chains, rng):
     """
     if chains.device is None:  # a device compiles a function for each number of chains
         chains = chains._replace(n_chains=N_REFERENCE_CHAINS)
-    ends = []
+    ends, how = [], {"n_sweeps": N_REFERENCE_SWEEPS, "n_jobs": chains.n_jobs}
     for _ in range(0, N_REFERENCE_CHAINS, chains.n_chains):
         X = Product.uniform(energy.visible_states).sample(chains.n_chains, rng)
-        how = {"n_sweeps": N_REFERENCE_SWEEPS, "n_jobs": chains.n_jobs}
         ends.append(sweep(energy, X, chains.spawn(rng), **how)[0])
     return Product.from_counts(np.concatenate(ends), energy.visible_states)
 

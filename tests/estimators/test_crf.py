@@ -552,6 +552,24 @@ def test_strips_of_many_grids_equal_those_of_single_grids(seed):
         assert_array_equal(found.nodes[nodes], single)
 
 
+@pytest.mark.parametrize(
+    ("shape", "n_labels", "n_rows"),
+    [((12, 13), 2, [7, 7]), ((11, 12), 2, [11]), ((12, 11), 2, [11]), ((9, 9), 4, [5, 5])],
+)
+def test_number_of_rows_of_strips(monkeypatch, shape, n_labels, n_rows):
+    """Strips have seven rows, fewer with many labels, and more only if they are the whole grid."""
+    found, sum_strips = [], propagation._sum_strips
+
+    def record(*args):
+        found.append(args[-1])
+        return sum_strips(*args)
+
+    monkeypatch.setattr(propagation, "_sum_strips", record)
+    X = np.random.default_rng(0).normal(size=(*shape, n_labels))
+    CRF("grid", "bp", **QUICK).fit([X], [X.argmax(axis=2)]).predict_marginals([X])
+    assert found == n_rows
+
+
 def test_predicted_marginals_of_grids_use_strips(seed):
     """Exact marginals of narrow grids of unequal shapes, although the learner propagates."""
     rng = np.random.default_rng(seed)

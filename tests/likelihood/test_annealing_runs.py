@@ -10,7 +10,12 @@ from numpy.testing import assert_allclose
 from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds
-from skmrf.likelihood.ais import _estimate_with_longer_paths, _other_length
+from skmrf.likelihood.ais import (
+    _ChainSettings,
+    _estimate_with_longer_paths,
+    _fit_reference,
+    _other_length,
+)
 from skmrf.samplers import Product
 
 
@@ -280,6 +285,24 @@ def test_reference_has_the_marginals_of_many_chains(monkeypatch):
     energy = PairwiseEnergy(np.zeros((50, 50)), np.zeros(50))
     (first, _), _ = record_run(monkeypatch, energy, n_chains=2)
     assert 0.01 < np.sqrt(np.mean((first_marginals(first) - 0.5) ** 2)) < 0.02
+
+
+@pytest.mark.parametrize(("device", "sizes"), [(None, [1024]), ("any", [300] * 4)])
+def test_chains_of_a_reference_on_a_device(monkeypatch, device, sizes):
+    """A device moves at least 1024 chains, as many at a time as in other runs."""
+    found = []
+
+    def record(_, X, *__, **___):
+        found.append(len(X))
+        return X, None
+
+    monkeypatch.setitem(ais.__globals__, "sweep", record)
+    monkeypatch.setitem(ais.__globals__, "spawn_generators", lambda *_: None)
+    energy = PairwiseEnergy(np.zeros((50, 50)), np.zeros(50))
+    chains = _ChainSettings(300, device=device)
+    reference = _fit_reference(energy, chains, np.random.default_rng(0))
+    assert found == sizes
+    assert np.abs(first_marginals(reference) - 0.5).max() < 0.08
 
 
 @pytest.mark.parametrize("n_rows", [0, 3])
