@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.sparse import issparse
@@ -182,6 +183,7 @@ def held_out_score(learner, held_out):
     callable
         Function ``(energy, state) -> float``.
     """
+    infer = partial(label_graphs.sums, method=learner.inference, **learner.solver_options())
     weights = np.ones(len(held_out.X))
     if held_out.log_weights is not None:
         weights = np.exp(held_out.log_weights - held_out.log_weights.max())
@@ -189,7 +191,7 @@ def held_out_score(learner, held_out):
     def score(energy, state):  # noqa: ARG001
         graphs = held_out.X
         if learner.has_probabilities:
-            return float(np.average(log_likelihoods(learner, energy, graphs), weights=weights))
+            return float(np.average(log_likelihoods(energy, graphs, infer), weights=weights))
         states, _ = label_graphs.maxima(without_labels(graphs), energy.potentials(graphs))
         is_known = graphs.labels >= 0
         is_right = states % energy.n_labels == graphs.labels
@@ -200,31 +202,28 @@ def held_out_score(learner, held_out):
     return score
 
 
-def log_likelihoods(learner, energy, graphs):
+def log_likelihoods(energy, graphs, infer):
     """Return the log-probability of the known labels of each example, in nats.
 
     Parameters
     ----------
-    learner : GraphLearner
-        Learner, which gives the inference method.
     energy : CRFEnergy
         Model.
     graphs : LabelGraphs
         Examples with labels.
+    infer : callable
+        Function ``(graphs, potentials) -> LabelSums``.
 
     Returns
     -------
     ndarray of shape (n_examples,)
         Log-probabilities in nats.
     """
-    potentials, options = energy.potentials(graphs), learner.solver_options()
-    free = label_graphs.sums(
-        without_labels(graphs), potentials, method=learner.inference, **options
-    )
+    potentials = energy.potentials(graphs)
+    log_z = infer(without_labels(graphs), potentials).log_z
     if graphs.is_labelled:
-        return energy.log_potential(graphs) - free.log_z
-    clamped = label_graphs.sums(graphs, potentials, method=learner.inference, **options)
-    return clamped.log_z - free.log_z
+        return energy.log_potential(graphs) - log_z
+    return infer(graphs, potentials).log_z - log_z
 
 
 def keep_known(graphs, sample_weight):

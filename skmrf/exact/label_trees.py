@@ -28,15 +28,15 @@ class LabelSums(NamedTuple):
         Log of the sum over all labellings, in nats; ``-inf`` if no labelling is possible.
     nodes : ndarray of shape (n_nodes, n_states)
         Marginals of nodes, times the weight of their example.
-    tables : ndarray of shape (n_tables, n_states, n_states)
-        Weighted sums of the marginals of edges.
+    tables : ndarray of shape (n_tables, n_states, n_states) or None
+        Weighted sums of the marginals of edges; None if they were not computed.
     converged : ndarray of bool of shape (n_examples,)
         Whether the inference of each example converged; True if it is exact.
     """
 
     log_z: np.ndarray
     nodes: np.ndarray
-    tables: np.ndarray
+    tables: np.ndarray | None
     converged: np.ndarray
 
 

@@ -7,15 +7,12 @@ import numpy as np
 from .._kernels import label_graphs as kernels
 from .._utils.parallel import run_blocks
 from ..exact.label_trees import LabelSums, chunks
+from . import grids
 
 N_CHUNK = 5_000  # nodes per block of examples that a thread computes
 MAX_ITER = 100
 TOL = 1e-6
 MAX_SWEEPS = 100
-MAX_STATES = 2200  # joint states of one column of a strip of rows
-MAX_ROWS = 7  # of a strip that does not contain the whole grid
-MAX_RANGE = 600.0  # of the log-potentials of one column of a strip, in nats
-MAX_BYTES = 2**25  # of the states of a block of strips
 
 
 def _exponentials(graphs, potentials):
@@ -45,14 +42,14 @@ def sums(graphs, potentials, weights=None, *, max_iter=MAX_ITER, tol=TOL, dampin
     damping : float, default=0.0
         Weight of the old message in the new one.
     shapes : list of (int, int), optional
-        Height and width of each example, if the examples are grids. The beliefs of nodes are then
-        the means of exact marginals in strips of rows and in strips of columns. The messages of
-        belief propagation replace the rest of the grid.
+        Height and width of each example, if the examples are grids. Then :func:`.grids.contract`
+        computes log Z and the marginals of nodes, and belief propagation is used for the examples
+        for which the result is not reliable. The marginals of edges are not computed.
 
     Returns
     -------
     LabelSums
-        Log Z, and weighted beliefs.
+        Log Z, and weighted beliefs. ``tables`` is None if ``shapes`` is given.
     """
     weights = np.ones(len(graphs)) if weights is None else weights
     nodes, tables, tops, top = _exponentials(graphs, potentials)
@@ -60,132 +57,67 @@ def sums(graphs, potentials, weights=None, *, max_iter=MAX_ITER, tol=TOL, dampin
     examples = graphs.example_of_node[graphs.edges[:, 0]]
     shifts += np.bincount(examples, top[graphs.edge_types], minlength=len(graphs))
     messages, beliefs = _messages(graphs, potentials)
-    log_z, converged = np.full(len(graphs), -np.inf), np.ones(len(graphs), dtype=bool)
-    ranges = _ranges(graphs)
+    arrays, ranges = (graphs.edges, graphs.edge_types, nodes, tables), _ranges(graphs)
+    log_z, converged = np.full(len(graphs), np.nan), np.ones(len(graphs), dtype=bool)
+    if shapes is not None:
+        log_z = _contract_grids(graphs, shapes, arrays, messages, beliefs) + shifts
+    is_known = ~np.isnan(log_z)
 
     def add_chunk(first, last):
         """Propagate in a chunk of examples; return the sums of the beliefs of its edges."""
         counts = np.zeros_like(potentials.tables)
-        for example in range(first, last):
-            model = *ranges[example], graphs.edges, graphs.edge_types, nodes, tables
+        for example in np.arange(first, last)[~is_known[first:last]]:
+            model = *ranges[example], *arrays
             change = kernels.propagate(*model, max_iter, tol, damping, False, messages, beliefs)
             converged[example] = change <= tol
             log_z[example] = shifts[example] + kernels.bethe_log_z(
                 *model, messages, beliefs, weights[example], counts
             )
-            if shapes is not None and min(shapes[example]) > 1 and log_z[example] > -np.inf:
-                start, end, *edges = ranges[example]
-                types = graphs.edge_types[edges[0]], graphs.edge_types[edges[1] - 1]
-                _sum_grid(
-                    nodes[start:end].reshape(*shapes[example], -1), [tables[k] for k in types],
-                    messages[slice(*edges)], beliefs[start:end],
-                )  # fmt: skip
         return counts
 
     counts = sum(run_blocks(add_chunk, chunks(graphs, N_CHUNK), None))
+    counts = counts if shapes is None else None
     return LabelSums(log_z, beliefs * weights[graphs.example_of_node][:, None], counts, converged)
 
 
-def _sum_grid(weights, tables, messages, beliefs):
-    """Set beliefs to means of the marginals in strips of rows and in strips of columns.
+def _contract_grids(graphs, shapes, arrays, messages, beliefs):
+    """Set the beliefs of grids to their marginals; return log Z, which is nan where this failed.
 
-    ``weights`` has shape (height, width, n_labels). If the states of a column of the whole height
-    or width are few enough, its strip is exact, and only this strip is used. Beliefs are left
-    unchanged if sums over one row could underflow.
+    The messages are those of one iteration. Converged messages can belong to one mode of the model,
+    and other modes would be lost.
     """
-    height, width, q = weights.shape
-    n_right = height * (width - 1)
-    right = messages[:n_right].reshape(height, width - 1, 2, q).swapaxes(0, 1)
-    down = messages[n_right:].reshape(height - 1, width, 2, q)
-    with np.errstate(divide="ignore"):
-        lowest = np.log([weights[weights > 0.0].min(), *(table.min() for table in tables)])
-    size = min(np.log(MAX_STATES + 0.5) / np.log(max(q, 2)), MAX_RANGE / max(-lowest.sum(), 1.0))
-    n_rows, parts = int(size), []
-    if n_rows < min(height, width):
-        n_rows = min(n_rows, MAX_ROWS)
-    if n_rows > 0 and (height <= n_rows or width > n_rows):
-        parts.append(_sum_strips(weights, tables, down, min(height, n_rows)))
-    if 0 < n_rows < height:
-        columns = _sum_strips(weights.swapaxes(0, 1), tables[::-1], right, min(width, n_rows))
-        parts.append(columns.swapaxes(0, 1))
-    if parts:
-        beliefs[:] = (sum(parts) / len(parts)).reshape(-1, q)
+    _, kinds, nodes, _ = arrays
+    log_z, ranges, groups = np.full(len(graphs), np.nan), _ranges(graphs), {}
+    for example, (shape, (*_, first, last)) in enumerate(zip(shapes, ranges, strict=True)):
+        if min(shape) > 1:
+            kernels.propagate(*ranges[example], *arrays, 1, 0.0, 0.0, False, messages, beliefs)
+            groups.setdefault((shape, kinds[first], kinds[last - 1]), []).append(example)
+    for (shape, *pair), members in groups.items():
+        sizes = grids.bond_dimensions(shape, nodes.shape[1])
+        for size in sizes:
+            left = [k for k in members if np.isnan(log_z[k])]
+            step = grids.block_size(shape, nodes.shape[1], size)
+            limit = grids.LARGEST_STEP if size == sizes[-1] else grids.SMALL_STEP
+            for start in range(0, len(left), step):
+                block = np.array(left[start : start + step])
+                found, marginals, at = _contract_block(
+                    graphs, shape, pair, size, block, arrays, messages
+                )
+                is_reliable = grids.is_reliable(found, limit)
+                log_z[block[is_reliable]] = found[is_reliable].mean(axis=1)
+                beliefs[at[is_reliable]] = marginals[is_reliable]
+    return log_z
 
 
-def _sum_strips(weights, tables, messages, n_rows):
-    """Return the marginals of the nodes of a grid, each in the strip of rows around the node.
-
-    A node close to the upper or lower border is not in the middle row of its strip.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (height, width, n_labels)
-        Exponentials of the log-potentials of nodes.
-    tables : sequence of ndarray of shape (n_labels, n_labels)
-        Exponentials of the log-potentials of edges to the right, and of edges downwards.
-    messages : ndarray of shape (height - 1, width, 2, n_labels)
-        Messages of the edges downwards to the upper node and to the lower node.
-    n_rows : int
-        Number of rows of a strip.
-
-    Returns
-    -------
-    ndarray of shape (height, width, n_labels)
-        Marginals.
-    """
-    height, width, q = weights.shape
-    rows, last = np.arange(height), height - n_rows
-    first = np.clip(rows - n_rows // 2, 0, last)  # first row of the strip of each row
-    out, step = np.empty(weights.shape), max(int(MAX_BYTES / (8 * width * q**n_rows)), 1)
-    for block in range(0, last + 1, step):
-        starts = np.arange(block, min(block + step, last + 1))
-        strips = weights[starts[:, None] + np.arange(n_rows)]
-        above, below = starts > 0, starts < last
-        strips[above, 0] *= messages[starts[above] - 1, :, 1]
-        strips[below, -1] *= messages[starts[below] + n_rows - 1, :, 0]
-        found = _marginals_of_strips(strips, *tables)
-        inside = rows[(first >= starts[0]) & (first <= starts[-1])]
-        out[inside] = found[first[inside] - block, inside - first[inside]]
-    return out
-
-
-def _marginals_of_strips(weights, across, down):
-    """Return the exact marginals of the nodes of strips of equal size, by sums over columns.
-
-    ``weights`` and the result have shape (n_strips, n_rows, width, n_labels).
-    """
-    n_strips, n_rows, width, q = weights.shape
-    weights = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
-    columns = np.empty((width, q**n_rows, n_strips))
-    for c in range(width):
-        values = weights[0, c]
-        for row in range(1, n_rows):
-            values = values.reshape(-1, q, 1, n_strips) * down[..., None] * weights[row, c]
-        columns[c] = values.reshape(-1, n_strips)
-
-    def send(values, table):
-        """Multiply the states of each row of a column by a table."""
-        for row in range(n_rows):
-            values = np.matmul(table, values.reshape(q**row, q, -1))
-        return values.reshape(-1, n_strips)
-
-    forward = np.empty_like(columns)
-    forward[0] = columns[0]
-    for c in range(width):
-        if c > 0:
-            forward[c] = send(forward[c - 1], across.T) * columns[c]
-        forward[c] /= forward[c].sum(axis=0)
-    out, backward = np.empty(weights.shape), np.ones(columns.shape[1:])
-    for c in range(width - 1, -1, -1):
-        joint = forward[c] * backward
-        joint /= joint.sum(axis=0)
-        for row in range(n_rows):
-            joint = joint.reshape(q, -1, n_strips)
-            out[row, c] = joint.sum(axis=1)
-            joint = joint.sum(axis=0)
-        backward = send(columns[c] * backward, across)
-        backward /= backward.max(axis=0)
-    return out.transpose(3, 0, 1, 2)
+def _contract_block(graphs, shape, pair, size, block, arrays, messages):
+    """Return log Z by rows, marginals and the indices of the nodes of grids of equal shape."""
+    _, _, nodes, tables = arrays
+    n_labels, n_edges = nodes.shape[1], np.diff(graphs.edge_ptr)[block[0]]
+    at_nodes = graphs.node_ptr[block][:, None] + np.arange(np.prod(shape))
+    at_edges = graphs.edge_ptr[block][:, None] + np.arange(n_edges)
+    images = nodes[at_nodes].reshape(len(block), *shape, n_labels)
+    log_z, marginals = grids.contract(images, tables[pair], messages[at_edges], size)
+    return log_z, marginals.reshape(*at_nodes.shape, n_labels), at_nodes
 
 
 def _messages(graphs, potentials):

@@ -3,7 +3,6 @@
 import pickle
 from itertools import pairwise
 from threading import get_ident
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,11 +18,8 @@ from sklearn.utils.estimator_checks import check_estimator
 from zoo import GRAPH_LEARNERS
 
 from skmrf import CRF, SequenceVectorizer
-from skmrf._data.sequences import read_examples
-from skmrf.energies.structured_protocols import LabelPotentials
 from skmrf.exact import label_trees
 from skmrf.learners import SSVM, Perceptron
-from skmrf.likelihood import label_graphs
 from skmrf.metrics import sequence_scores
 from skmrf.variational import label_graphs as propagation
 
@@ -456,128 +452,16 @@ def test_scores_of_sequences():
         sequence_scores(true[:1], [["O"]])
 
 
-# Grids ------------------------------------------------------------------------------------
-
-
-def random_grids(shape, rng, scale=1.0):
-    """Return the graph of an image, and potentials with strong attraction of three labels."""
-    images = [rng.normal(size=(*shape, 3))]
-    graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
-    tables = np.stack([scale * np.roll(np.eye(3), 1, axis=1), scale * np.eye(3)])
-    return graphs, LabelPotentials(graphs.features.copy(), tables, None, 3)
-
-
-def test_strips_of_grids_are_close_to_exact(seed):
-    """The error is at most 0.02, and at most a third of the error of belief propagation."""
-    graphs, potentials = random_grids((8, 30), np.random.default_rng(seed))
-    exact = label_graphs.sums(graphs, potentials, method="exact").nodes
-    found = [
-        propagation.sums(graphs, potentials, shapes=shapes).nodes for shapes in (None, [(8, 30)])
-    ]
-    single, strips = (np.abs(nodes - exact) for nodes in found)
-    assert strips.max() <= 0.02
-    assert strips.mean() <= single.mean() / 3
-    assert_allclose(found[1].sum(axis=1), 1.0)
-
-
-@pytest.mark.parametrize("shape", [(2, 9), (5, 9), (9, 5), (1, 6), (6, 1), (1, 1)])
-def test_strips_of_narrow_grids_are_exact(shape, seed):
-    rng = np.random.default_rng(seed)
-    graphs, potentials = random_grids(shape, rng)
-    labels = np.where(rng.random(graphs.n_nodes) < 0.2, rng.integers(3, size=graphs.n_nodes), -1)
-    graphs, weight = graphs.with_labels(labels), rng.random(1)
-    exact = label_graphs.sums(graphs, potentials, weight, method="exact").nodes
-    found = propagation.sums(graphs, potentials, weight, shapes=[shape], tol=1e-10).nodes
-    assert_allclose(found, exact, atol=1e-9)
-
-
-def test_blocks_of_strips_do_not_change_marginals(seed, monkeypatch):
-    graphs, potentials = random_grids((9, 8), np.random.default_rng(seed))
-    found = []
-    for n_bytes in (propagation.MAX_BYTES, 1.0):
-        monkeypatch.setattr(propagation, "MAX_BYTES", n_bytes)
-        found.append(propagation.sums(graphs, potentials, shapes=[(9, 8)]).nodes)
-    assert_allclose(*found, rtol=1e-12)
-
-
-@pytest.mark.parametrize("scale", [10.0, 60.0, 200.0])
-def test_strips_with_large_log_potentials(scale, seed):
-    """Strips have fewer rows, or none, if the sums over a column could underflow."""
-    graphs, potentials = random_grids((7, 9), np.random.default_rng(seed))
-    potentials = potentials._replace(
-        nodes=scale * potentials.nodes, tables=scale * potentials.tables
-    )
-    exact = label_graphs.sums(graphs, potentials, method="exact").nodes
-    found = [
-        propagation.sums(graphs, potentials, shapes=shapes).nodes for shapes in (None, [(7, 9)])
-    ]
-    plain, strips = (np.abs(nodes - exact).max() for nodes in found)
-    assert_allclose(found[1].sum(axis=1), 1.0)
-    assert strips <= plain + 0.02
-
-
-def test_strips_with_impossible_pairs_of_labels():
-    """Belief propagation alone is used, because other sums over columns could underflow."""
-    graphs, potentials = random_grids((8, 9), np.random.default_rng(0))
-    potentials.tables[0, 0, 0] = -np.inf
-    found = [propagation.sums(graphs, potentials, shapes=s).nodes for s in (None, [(8, 9)])]
-    assert_array_equal(*found)
-
-
-def test_strips_of_a_transposed_grid(seed):
-    """The mean of strips of rows and of columns does not depend on the orientation."""
-    graphs, potentials = random_grids((9, 8), np.random.default_rng(seed), 0.5)
-    images = [potentials.nodes.reshape(9, 8, 3).swapaxes(0, 1)]
-    turned = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
-    swapped = LabelPotentials(turned.features.copy(), potentials.tables[::-1].copy(), None, 3)
-    found = propagation.sums(graphs, potentials, shapes=[(9, 8)], tol=1e-12).nodes
-    other = propagation.sums(turned, swapped, shapes=[(8, 9)], tol=1e-12).nodes
-    assert_allclose(other.reshape(8, 9, 3).swapaxes(0, 1).reshape(-1, 3), found, atol=1e-9)
-
-
-def test_strips_of_many_grids_equal_those_of_single_grids(seed):
-    """The last grid has a node without a possible label."""
-    rng, shapes = np.random.default_rng(seed), [(9, 8), (8, 11), (10, 9)]
-    images = [rng.normal(size=(*shape, 3)) for shape in shapes]
-    graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
-    potentials = LabelPotentials(graphs.features.copy(), rng.normal(size=(2, 3, 3)), None, 3)
-    potentials.nodes[-1] = -np.inf
-    with np.errstate(all="raise", under="ignore"):
-        found = propagation.sums(graphs, potentials, shapes=shapes)
-    assert_array_equal(found.log_z == -np.inf, [False, False, True])
-    for k, shape in enumerate(shapes[:2]):
-        nodes = slice(*graphs.node_ptr[k : k + 2])
-        part = potentials._replace(nodes=potentials.nodes[nodes].copy())
-        single = propagation.sums(graphs[[k]], part, shapes=[shape]).nodes
-        assert_array_equal(found.nodes[nodes], single)
-
-
-@pytest.mark.parametrize(
-    ("shape", "n_labels", "n_rows"),
-    [((12, 13), 2, [7, 7]), ((11, 12), 2, [11]), ((12, 11), 2, [11]), ((9, 9), 4, [5, 5])],
-)
-def test_number_of_rows_of_strips(monkeypatch, shape, n_labels, n_rows):
-    """Strips have seven rows, fewer with many labels, and more only if they are the whole grid."""
-    found, sum_strips = [], propagation._sum_strips
-
-    def record(*args):
-        found.append(args[-1])
-        return sum_strips(*args)
-
-    monkeypatch.setattr(propagation, "_sum_strips", record)
-    X = np.random.default_rng(0).normal(size=(*shape, n_labels))
-    CRF("grid", "bp", **QUICK).fit([X], [X.argmax(axis=2)]).predict_marginals([X])
-    assert found == n_rows
-
-
-def test_predicted_marginals_of_grids_use_strips(seed):
-    """Exact marginals of narrow grids of unequal shapes, although the learner propagates."""
+def test_predictions_of_grids_are_contracted(seed):
+    """Marginals and log-likelihoods of grids of unequal shapes, with missing labels."""
     rng = np.random.default_rng(seed)
     images = [rng.normal(size=(height, 7, 3)) for height in (1, 3, 5)]
-    model = CRF("grid", "bp", **QUICK).fit(images, [x.argmax(axis=2) for x in images])
-    found = model.predict_marginals(images)
-    examples = model._examples(images, None)
-    potentials = model.energy_.potentials(examples.graphs)
-    exact = label_graphs.sums(examples.graphs, potentials, method="exact").nodes
-    for a, b in zip(found, examples.form.restore(exact, examples.graphs.node_ptr), strict=True):
+    y = [np.where(rng.random(x.shape[:2]) < 0.8, x.argmax(axis=2), np.nan) for x in images]
+    model = CRF("grid", "bp", **QUICK).fit(images, y)
+    exact = CRF("grid", "exact", **QUICK).fit(images, y)
+    exact.energy_ = model.energy_
+    for a, b in zip(model.predict_marginals(images), exact.predict_marginals(images), strict=True):
         assert_allclose(a, b, atol=1e-5)
+    assert_allclose(
+        model.log_likelihood(images, y), exact.log_likelihood(images, y), atol=1e-4, rtol=0.0
+    )

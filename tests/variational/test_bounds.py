@@ -12,6 +12,7 @@ import twins
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from potentials import layers, log_marginals
 from scipy.optimize import minimize
 from zoo import WITH_ZEROS, ZOO, enumerate_states, random_tables, small_graphs
 
@@ -21,7 +22,7 @@ from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
 from skmrf.exact import elimination
 from skmrf.io import read_uai
-from skmrf.variational import mean_field
+from skmrf.variational import bipartite, mean_field
 from skmrf.variational.belief_propagation import Propagation
 from skmrf.variational.tree_reweighting import spanning_forests, tree_reweighted
 
@@ -478,3 +479,23 @@ def test_contradictory_evidence(evidence):
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (0, 2)], [XOR] * 3)
     row = np.array(evidence, dtype=STATE)
     assert tree_reweighted(graph, evidence=row).upper_bound == -np.inf
+
+
+def layer_bound(weights, visible, hidden, p, q):
+    """Return the mean-field lower bound of log Z."""
+    entropy = sum(-(r * np.log(r) + (1 - r) * np.log1p(-r)).sum() for r in (p, q))
+    return p @ weights @ q + p @ visible + q @ hidden + entropy
+
+
+def test_mean_field_bound_of_layers_increases(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        weights, visible, hidden = layers(rng, 5, 4, scale=1.5)
+        _, scores = log_marginals(weights, visible[0], hidden[0])
+        values = []
+        for n_iter in range(1, 12):
+            found = bipartite.mean_field(weights, visible, hidden, max_iter=n_iter, tol=-1.0)
+            p, q = (bipartite.unit_probabilities(a)[0] for a in (found.visible, found.hidden))
+            values.append(layer_bound(weights, visible[0], hidden[0], p, q))
+        assert (np.diff(values) >= -1e-10).all()
+        assert values[-1] < twins.log_sum(scores)

@@ -1,10 +1,14 @@
-"""Tests of inference in bipartite models: batches of rows, coordinate ascent and mean field."""
+"""Tests of messages between two layers, of coordinate ascent and of mean field.
+
+Small tests also run with NUMBA_DISABLE_JIT=1.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import twins
+from numba import config
 from numpy.testing import assert_allclose, assert_array_equal
 from potentials import (
     PRODUCTS,
@@ -15,6 +19,7 @@ from potentials import (
     layers,
     log_marginals,
 )
+from twins import propagate_matrices
 
 from skmrf.variational.bipartite import (
     UnitBeliefs,
@@ -23,6 +28,340 @@ from skmrf.variational.bipartite import (
     propagate,
     unit_probabilities,
 )
+
+SIZES = [(1, 1), (1, 6), (6, 1), (12, 12), (12, 3), (3, 12), (4, 0), (1, 0)]
+
+compiled = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="too large without compilation")
+
+
+def forest(rng, n_visible, n_hidden):
+    """Return weights whose non-zero entries form a forest."""
+    weights, tree = np.zeros((n_visible, n_hidden)), np.arange(n_visible + n_hidden)
+    for edge in rng.permutation(n_visible * n_hidden):
+        i, j = divmod(int(edge), n_hidden)
+        ends = tree[i], tree[n_visible + j]
+        if ends[0] != ends[1] and rng.random() < 0.95:
+            tree[tree == ends[1]] = ends[0]
+            weights[i, j] = rng.normal(0.0, 2.0)
+    return weights
+
+
+def trees(seed, n_models):
+    """Yield two-layer models whose weights form a forest; every second has one hidden unit."""
+    rng = np.random.default_rng(seed)
+    for k in range(n_models):
+        n_visible = int(rng.integers(1, 7))
+        n_hidden = 1 if k % 2 else int(rng.integers(1, 6))
+        weights, visible, hidden = layers(rng, n_visible, n_hidden, scale=2.0)
+        yield weights if n_hidden == 1 else forest(rng, n_visible, n_hidden), visible, hidden
+
+
+def log_ratio(log_f, ones):
+    """Return the log ratio of the sum over some states to the sum over the others."""
+    return twins.log_sum(log_f[ones]) - twins.log_sum(log_f[~ones])
+
+
+def best_ratio(log_f, ones):
+    return log_f[ones].max() - log_f[~ones].max()
+
+
+# Comparison with other implementations ----------------------------------------------------
+
+
+@each_dtype
+@each_product
+def test_equals_matrix_products(product, dtype, seed):
+    rng = np.random.default_rng(seed)
+    sizes = SIZES + [tuple(rng.integers(1, 13, size=2)) for _ in range(12)]
+    within = 1e-10 if dtype is np.float64 else 1e-5
+    for size in sizes:
+        arrays = layers(rng, *size, n_rows=3, scale=0.7, dtype=dtype)
+        weights, visible, hidden = (a.astype(float) for a in arrays)
+        for n_iter in (1, 2, 8) if dtype is np.float64 else (1, 2):  # max-product amplifies errors
+            options = {"product": product, "max_iter": n_iter, "tol": -1.0}
+            found = propagate(*arrays, pairs=product == "sum", **options)
+            twin = [
+                propagate_matrices(weights, v, h, **options)
+                for v, h in zip(visible, hidden, strict=True)
+            ]
+            shown, odds, pairs, converged, counts = zip(*twin, strict=True)
+            assert_allclose(found.visible, np.concatenate(shown), rtol=within, atol=within)
+            assert_allclose(found.hidden, np.concatenate(odds), rtol=within, atol=within)
+            assert_array_equal(found.n_iter, np.concatenate(counts))
+            assert_array_equal(found.converged, np.concatenate(converged))
+            if product == "sum":
+                assert_allclose(found.pairs, np.mean(pairs, axis=0), rtol=0, atol=within)
+            else:
+                assert found.pairs is None
+
+
+@each_product
+def test_stops_at_the_same_iteration_as_matrix_products(product, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        size = rng.integers(1, 10, size=2)
+        weights, visible, hidden = layers(rng, *size, n_rows=5, scale=0.7)
+        options = {"product": product, "max_iter": 60, "tol": 1e-3}
+        found = propagate(weights, visible, hidden, **options)
+        for k, fields in enumerate(zip(visible, hidden, strict=True)):
+            twin = propagate_matrices(weights, *fields, **options)
+            assert found.n_iter[k] == twin.n_iter[0]
+            assert found.converged[k] == twin.converged[0]
+            if twin.converged[0]:
+                assert_allclose(found.visible[k], twin.visible[0], rtol=0, atol=1e-6)
+
+
+@each_product
+def test_equals_the_log_domain(product, seed):
+    """The weights are too large for matrix products."""
+    rng = np.random.default_rng(seed)
+    for scale in (0.1, 3.0, 30.0):
+        weights, visible, hidden = layers(rng, 7, 5, n_rows=4, scale=scale, field=scale)
+        found = propagate(
+            weights, visible, hidden, product=product, max_iter=3, tol=-1.0, pairs=product == "sum"
+        )
+        twin = [
+            twins.layer_messages(weights, v, h, 3, product=product)
+            for v, h in zip(visible, hidden, strict=True)
+        ]
+        shown, odds, pairs = (np.array(a) for a in zip(*twin, strict=True))
+        assert_allclose(found.visible, shown, rtol=1e-10, atol=1e-9)
+        assert_allclose(found.hidden, odds, rtol=1e-10, atol=1e-9)
+        if product == "sum":
+            assert_allclose(found.pairs, pairs.mean(axis=0), rtol=0, atol=1e-10)
+
+
+@compiled
+@each_dtype
+@each_product
+@pytest.mark.parametrize("spread", [0.05, 1.0, 8.0])
+def test_products_over_several_segments(product, dtype, spread, seed):
+    """Sums of absolute weights go from 10 to 1300, so products are split into segments."""
+    rng = np.random.default_rng(seed)
+    weights, visible, hidden = layers(rng, 200, 100, scale=spread, dtype=dtype)
+    weights = np.clip(weights, -30.0, 30.0)
+    found = propagate(
+        weights, visible, hidden, product=product, max_iter=2, tol=-1.0, pairs=product == "sum"
+    )
+    shown, odds, pairs = twins.layer_messages(weights, visible[0], hidden[0], 2, product=product)
+    within = 1e-10 if dtype is np.float64 else 2e-4
+    assert_allclose(found.visible[0], shown, rtol=within, atol=within * spread * 10)
+    assert_allclose(found.hidden[0], odds, rtol=within, atol=within * spread * 10)
+    if product == "sum":
+        assert_allclose(found.pairs, pairs, rtol=0, atol=within * spread * 10)
+
+
+@compiled
+@each_dtype
+@each_product
+@pytest.mark.parametrize("share", [0.99, 1.01, 2.5])
+def test_products_at_the_limit_of_a_segment(product, dtype, share):
+    """Check weights of either sign whose sums are close to the limit of a segment."""
+    limit = 80.0 if dtype is np.float32 else 600.0
+    size = share * limit / 100
+    weights = np.full((200, 2), size, dtype=dtype)
+    weights[100:] = -size
+    weights[:, 1] *= -1
+    visible, hidden = np.zeros((3, 200), dtype=dtype), np.zeros((3, 2), dtype=dtype)
+    visible += np.array([[-9], [0], [9]], dtype=dtype)  # almost surely off, unknown, surely on
+    for turned in (False, True):
+        arrays = (weights.T, hidden, visible) if turned else (weights, visible, hidden)
+        found = propagate(*arrays, product=product, max_iter=2, tol=-1.0)
+        for k in range(3):
+            fields = arrays[1][k].astype(float), arrays[2][k].astype(float)
+            shown, odds, _ = twins.layer_messages(
+                arrays[0].astype(float), *fields, 2, product=product
+            )
+            within = 1e-9 if dtype is np.float64 else 1e-4
+            assert_allclose(found.visible[k], shown, rtol=within, atol=within * limit)
+            assert_allclose(found.hidden[k], odds, rtol=within, atol=within * limit)
+
+
+# Enumeration ------------------------------------------------------------------------------
+
+
+def test_marginals_of_trees(seed):
+    for weights, visible, hidden in trees(seed, 24):
+        found = propagate(weights, visible, hidden, max_iter=15, tol=-1.0, pairs=True)
+        V, H, log_f = twins.layer_table(weights, visible[0], hidden[0])
+        for i in range(V.shape[1]):
+            expected = log_ratio(log_f, V[:, i] > 0)
+            assert_allclose(found.visible[0, i], expected, rtol=0, atol=1e-10)
+        for j in range(H.shape[1]):
+            expected = log_ratio(log_f.T, H[:, j] > 0)
+            assert_allclose(found.hidden[0, j], expected, rtol=0, atol=1e-10)
+        p = np.exp(log_f - twins.log_sum(log_f.ravel()))
+        assert_allclose(found.pairs[weights != 0], (V.T @ p @ H)[weights != 0], rtol=0, atol=1e-10)
+        assert not np.isnan(found.pairs).any()
+
+
+def test_joint_modes_of_trees(seed):
+    for weights, visible, hidden in trees(seed, 24):
+        found = propagate(weights, visible, hidden, product="max", max_iter=15, tol=-1.0)
+        V, H, log_f = twins.layer_table(weights, visible[0], hidden[0])
+        for i in range(V.shape[1]):
+            expected = best_ratio(log_f, V[:, i] > 0)
+            assert_allclose(found.visible[0, i], expected, rtol=0, atol=1e-10)
+        for j in range(H.shape[1]):
+            expected = best_ratio(log_f.T, H[:, j] > 0)
+            assert_allclose(found.hidden[0, j], expected, rtol=0, atol=1e-10)
+        v, h = np.unravel_index(np.argmax(log_f), log_f.shape)
+        assert_array_equal(found.visible[0] > 0, V[v] > 0)
+        assert_array_equal(found.hidden[0] > 0, H[h] > 0)
+
+
+def test_iterations_until_a_tree_is_exact(seed):
+    """Visible units of a single hidden unit need two iterations; one is too few."""
+    weights, visible, hidden = layers(np.random.default_rng(seed), 6, 1, scale=2.0)
+    V, _, log_f = twins.layer_table(weights, visible[0], hidden[0])
+    expected = [log_ratio(log_f, V[:, i] > 0) for i in range(6)]
+    one, two = (propagate(weights, visible, hidden, max_iter=n, tol=-1.0) for n in (1, 2))
+    assert_allclose(two.visible[0], expected, rtol=0, atol=1e-10)
+    assert np.abs(one.visible[0] - expected).max() > 1e-3
+
+
+def test_mixed_product_ends_at_local_maxima(seed):
+    rng = np.random.default_rng(seed)
+    n_converged = 0
+    for _ in range(40):
+        weights, visible, hidden = layers(rng, *rng.integers(1, 7, size=2), scale=2.0)
+        found = propagate(weights, visible, hidden, product="mixed", max_iter=40, tol=0.0)
+        if not found.converged[0]:
+            continue
+        n_converged += 1
+        assert found.n_iter[0] < 40  # a change of zero counts as converged
+        V, scores = log_marginals(weights, visible[0], hidden[0])
+        state = found.visible[0] > 0
+        gain = gains(scores, V, state)
+        assert (gain <= 1e-10).all()
+        assert_allclose(found.visible[0], np.where(state, -gain, gain), rtol=0, atol=1e-10)
+        assert_allclose(found.hidden[0], state @ weights + hidden[0], rtol=0, atol=1e-10)
+    assert n_converged >= 20
+
+
+def test_mixed_product_finds_the_only_local_maximum(seed):
+    """The models have only one state that no single change improves."""
+    rng = np.random.default_rng(seed)
+    n_models = 0
+    while n_models < 15:
+        weights, visible, hidden = layers(rng, 4, 3, scale=0.5)
+        V, scores = log_marginals(weights, visible[0], hidden[0])
+        if sum((gains(scores, V, v) < 0).all() for v in V) != 1:
+            continue
+        n_models += 1
+        best = V[np.argmax(scores)]
+        for start in (np.zeros((1, 4)), np.ones((1, 4))):
+            found = coordinate_ascent(weights, visible, hidden, start)
+            assert_array_equal(found.visible[0] > 0, best)
+        found = propagate(weights, visible, hidden, product="mixed", tol=0.0)
+        assert not found.converged[0] or ((found.visible[0] > 0) == best).all()
+
+
+def test_oscillation_does_not_count_as_converged():
+    """Each of two units prefers to be the only one in state 1, so both oscillate."""
+    weights = np.array([[10.0], [-10.0]])
+    visible, hidden = np.array([[-5.0, 5.0]]), np.zeros((1, 1))
+    for n_iter in (30, 31):
+        found = propagate(weights, visible, hidden, product="mixed", max_iter=n_iter)
+        assert not found.converged[0]
+        assert found.n_iter[0] == n_iter
+    found = coordinate_ascent(weights, visible, hidden, np.zeros((1, 2)))
+    assert found.converged[0]
+    assert found.n_iter[0] == 2
+    assert_array_equal(found.visible > 0, [[True, False]])
+
+
+# Pairwise beliefs -------------------------------------------------------------------------
+
+
+def test_pairs_satisfy_probability_bounds_at_fixed_points(seed):
+    """The probability that both units are 1 lies within the bounds given by their marginals."""
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        arrays = layers(rng, 6, 5, scale=1.0)
+        found = propagate(*arrays, max_iter=500, tol=1e-13, pairs=True)
+        if not found.converged[0]:
+            continue
+        p, q = unit_probabilities(found.visible)[0][:, None], unit_probabilities(found.hidden)
+        assert (found.pairs <= np.minimum(p, q) + 1e-10).all()
+        assert (found.pairs >= np.maximum(p + q - 1, 0) - 1e-10).all()
+        assert_array_equal(np.sign(found.pairs - p * q), np.sign(arrays[0]))
+
+
+@pytest.mark.parametrize("n_iter", [1, 2, 5])
+def test_pairs_are_consistent_with_hidden_units(n_iter, seed):
+    """The last messages go to hidden units; pairs agree with visible units at fixed points only."""
+    weights, visible, hidden = layers(np.random.default_rng(seed), 6, 4, scale=2.0)
+    found = propagate(weights, visible, hidden, max_iter=n_iter, tol=-1.0, pairs=True)
+    q = unit_probabilities(found.hidden)
+    assert (found.pairs < q).all()
+    # States of a visible unit given that a hidden unit is 1, and given that it is 0:
+    *_, pairs = twins.layer_messages(weights, visible[0], hidden[0], n_iter)
+    *_, others = twins.layer_messages(weights, visible[0], hidden[0], n_iter, absent=True)
+    assert_allclose(found.pairs, pairs, rtol=0, atol=1e-12)
+    assert_allclose(pairs + others, np.broadcast_to(q, pairs.shape), rtol=0, atol=1e-12)
+
+
+# Large numbers ----------------------------------------------------------------------------
+
+
+def large(kind, shape, rng, size=30.0):
+    if kind == "dense":
+        return np.clip(rng.normal(0.0, size / 2, size=shape), -size, size)
+    signs = {"positive": np.ones(shape), "negative": -np.ones(shape)}
+    return size * signs.get(kind, rng.choice([-1.0, 1.0], size=shape))
+
+
+@each_dtype
+@each_product
+@pytest.mark.parametrize("kind", ["dense", "positive", "negative", "signs"])
+@pytest.mark.parametrize(
+    "shape", [(20, 15), pytest.param((784, 64), marks=[compiled]), (1, 30), (30, 1)]
+)
+def test_large_weights(shape, kind, product, dtype, seed):
+    rng = np.random.default_rng(seed)
+    weights = large(kind, shape, rng).astype(dtype)
+    for field in (0.0, 1.0, 1000.0):
+        _, visible, hidden = layers(rng, *shape, n_rows=2, field=field, dtype=dtype)
+        found = propagate(
+            weights, visible, hidden, product=product, max_iter=6, pairs=product == "sum"
+        )
+        assert_finite(found, dtype)
+        assert_finite(coordinate_ascent(weights, visible, hidden, visible > 0), dtype)
+        assert_finite(mean_field(weights, visible, hidden, pairs=True), dtype)
+
+
+@each_product
+def test_large_weights_use_double_precision(product, seed):
+    rng = np.random.default_rng(seed)
+    weights, visible, hidden = layers(rng, 9, 7, n_rows=3, scale=3.0, dtype=np.float32)
+    weights[2, 3] = -36.0
+    single = propagate(weights, visible, hidden, product=product, max_iter=4, pairs=True)
+    double = propagate(
+        *(a.astype(float) for a in (weights, visible, hidden)),
+        product=product,
+        max_iter=4,
+        pairs=True,
+    )
+    for name in ("visible", "hidden", "pairs"):
+        assert getattr(single, name).dtype == np.float32
+        assert_array_equal(getattr(single, name), getattr(double, name).astype(np.float32))
+
+
+@each_dtype
+def test_too_large_weights_raise(dtype, seed):
+    weights, visible, hidden = layers(np.random.default_rng(seed), 4, 3, dtype=dtype)
+    calls = (propagate, lambda *a: coordinate_ascent(*a, np.zeros_like(visible)))
+    for size in (300.0, -300.0):
+        weights[1, 1] = size
+        for call in calls:
+            assert_finite(call(weights, visible, hidden), dtype)
+    for size in (300.1, -1e6, np.nan):
+        weights[1, 1] = size
+        for call in calls:
+            with pytest.raises(ValueError, match=r"needs weights of absolute value at most 300"):
+                call(weights, visible, hidden)
+
 
 # Batches of rows --------------------------------------------------------------------------
 
@@ -217,12 +556,6 @@ def test_large_gains_in_coordinate_ascent(dtype, seed):
 # Mean field --------------------------------------------------------------------------------------
 
 
-def bound(weights, visible, hidden, p, q):
-    """Return the mean-field lower bound of log Z."""
-    entropy = sum(-(r * np.log(r) + (1 - r) * np.log1p(-r)).sum() for r in (p, q))
-    return p @ weights @ q + p @ visible + q @ hidden + entropy
-
-
 def test_mean_field_equations(seed):
     weights, visible, hidden = layers(np.random.default_rng(seed), 7, 5, n_rows=20, scale=0.5)
     found = mean_field(weights, visible, hidden, max_iter=2000, tol=1e-13, pairs=True)
@@ -232,20 +565,6 @@ def test_mean_field_equations(seed):
     assert_allclose(found.hidden, p @ weights + hidden, rtol=0, atol=1e-10)
     assert_allclose(found.visible, q @ weights.T + visible, rtol=0, atol=1e-10)
     assert_allclose(found.pairs, p.T @ q / 20, rtol=0, atol=1e-14)
-
-
-def test_mean_field_bound_increases(seed):
-    rng = np.random.default_rng(seed)
-    for _ in range(10):
-        weights, visible, hidden = layers(rng, 5, 4, scale=1.5)
-        _, scores = log_marginals(weights, visible[0], hidden[0])
-        values = []
-        for n_iter in range(1, 12):
-            found = mean_field(weights, visible, hidden, max_iter=n_iter, tol=-1.0)
-            p, q = (unit_probabilities(a)[0] for a in (found.visible, found.hidden))
-            values.append(bound(weights, visible[0], hidden[0], p, q))
-        assert (np.diff(values) >= -1e-10).all()
-        assert values[-1] < twins.log_sum(scores)
 
 
 @pytest.mark.parametrize("tol", [1e-2, 1e-6])

@@ -1,0 +1,165 @@
+"""Tests of the contraction of grids of labels with matrix product states."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skmrf._data.sequences import read_examples
+from skmrf.energies.structured_protocols import LabelPotentials
+from skmrf.likelihood import label_graphs
+from skmrf.variational import grids
+from skmrf.variational import label_graphs as propagation
+
+
+def random_grids(shape, rng, tables=None):
+    """Return the graph of an image, and potentials with random nodes.
+
+    By default, three labels attract each other differently in rows and in columns.
+    """
+    if tables is None:
+        tables = np.stack([np.roll(np.eye(3), 1, axis=1), np.eye(3)])
+    n_labels = tables.shape[-1]
+    tables = np.broadcast_to(tables, (2, n_labels, n_labels)).copy()
+    images = [rng.normal(size=(*shape, n_labels))]
+    graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
+    return graphs, LabelPotentials(graphs.features.copy(), tables, None, n_labels)
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 5])
+def test_contracted_grids_are_exact(seed, n_labels):
+    """Marginals and log Z are those of elimination, where belief propagation has large errors."""
+    rng = np.random.default_rng(seed)
+    graphs, potentials = random_grids((7, 30), rng, 0.3 * rng.normal(size=(2, n_labels, n_labels)))
+    potentials.tables[:] += 1.5 * np.eye(n_labels)
+    exact = label_graphs.sums(graphs, potentials, method="exact")
+    found = propagation.sums(graphs, potentials, np.array([0.5]), shapes=[(7, 30)])
+    loopy = propagation.sums(graphs, potentials)
+    assert found.converged.all()
+    assert found.tables is None
+    assert_allclose(found.nodes, 0.5 * exact.nodes, atol=0.005)
+    assert_allclose(found.log_z, exact.log_z, atol=1e-2)
+    errors = [np.abs(x - exact.nodes).max() for x in (2.0 * found.nodes, loopy.nodes)]
+    assert errors[0] < errors[1] / 10
+
+
+@pytest.mark.parametrize("shape", [(2, 9), (5, 9), (9, 5), (2, 2), (1, 6), (6, 1), (1, 1)])
+def test_contracted_grids_with_known_labels(shape, seed):
+    """Grids with few rows or columns are contracted without loss."""
+    rng = np.random.default_rng(seed)
+    graphs, potentials = random_grids(shape, rng)
+    labels = np.where(rng.random(graphs.n_nodes) < 0.2, rng.integers(3, size=graphs.n_nodes), -1)
+    graphs = graphs.with_labels(labels)
+    exact = label_graphs.sums(graphs, potentials, method="exact")
+    found = propagation.sums(graphs, potentials, shapes=[shape], tol=1e-10)
+    assert_allclose(found.nodes, exact.nodes, atol=1e-7)
+    assert_allclose(found.log_z, exact.log_z, atol=1e-6)
+
+
+def impossible_neighbours(rng):
+    """Forbid equal labels of neighbours."""
+    return random_grids((8, 9), rng, np.where(np.eye(3) > 0, -np.inf, 0.0))
+
+
+def two_modes(rng):
+    """Let nearly all nodes have the same label, which can be any of three."""
+    graphs, potentials = random_grids((8, 9), rng, 2.5 * np.eye(3))
+    return graphs, potentials._replace(nodes=0.02 * potentials.nodes)
+
+
+def contradicting_borders(rng):
+    """Give label 0 to the first row and label 2 to the last; the border between is anywhere."""
+    graphs, potentials = random_grids((8, 9), rng, 3.0 * np.eye(3))
+    nodes = 0.01 * potentials.nodes
+    nodes[:9, 0] += 40.0
+    nodes[-9:, 2] += 40.0
+    return graphs, potentials._replace(nodes=nodes)
+
+
+def frustrated_signs(rng):
+    """Let neighbours in a row attract each other, and neighbours in a column repel each other."""
+    graphs, potentials = random_grids((8, 9), rng, 2.0 * np.stack([np.eye(3), -np.eye(3)]))
+    return graphs, potentials._replace(nodes=0.1 * potentials.nodes)
+
+
+def large_log_potentials(rng):
+    graphs, potentials = random_grids((7, 9), rng, 20.0 * rng.normal(size=(2, 3, 3)))
+    return graphs, potentials._replace(nodes=20.0 * potentials.nodes)
+
+
+HARD = (
+    impossible_neighbours, two_modes, contradicting_borders, frustrated_signs, large_log_potentials
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("draw", HARD)
+def test_contracted_grids_of_hard_models(draw, seed):
+    graphs, potentials = draw(np.random.default_rng(seed))
+    shape = graphs.n_nodes // 9, 9
+    exact = label_graphs.sums(graphs, potentials, method="exact")
+    found = propagation.sums(graphs, potentials, shapes=[shape])
+    assert_allclose(found.nodes, exact.nodes, atol=0.01)
+    assert_allclose(found.log_z, exact.log_z, atol=0.02)
+
+
+def test_contraction_that_fails(seed):
+    """Sums that underflow are noticed, and belief propagation is used."""
+    graphs, potentials = random_grids((7, 9), np.random.default_rng(seed), 200.0 * np.eye(3))
+    potentials = potentials._replace(nodes=200.0 * potentials.nodes)
+    with np.errstate(all="raise", under="ignore"):
+        found = [propagation.sums(graphs, potentials, shapes=s) for s in (None, [(7, 9)])]
+    assert_array_equal(found[0].nodes, found[1].nodes)
+    assert_array_equal(found[0].log_z, found[1].log_z)
+    assert_array_equal(found[0].converged, found[1].converged)
+
+
+def test_truncation_of_grids_is_noticed(seed):
+    """With bonds that are too small, log Z of neighbouring rows differs."""
+    graphs, potentials = random_grids(
+        (12, 13), np.random.default_rng(seed), np.log1p(3**0.5) * np.eye(3)
+    )
+    nodes = np.exp(0.001 * potentials.nodes).reshape(1, 12, 13, 3)
+    messages = np.full((1, len(graphs.edges), 2, 3), 1 / 3)
+    log_z = [grids.contract(nodes, np.exp(potentials.tables), messages, s)[0] for s in (2, 8)]
+    assert [bool(grids.is_reliable(x, 0.005)[0]) for x in log_z] == [False, True]
+    assert np.ptp(log_z[1]) < np.ptp(log_z[0]) / 20
+
+
+def test_contracted_grids_of_several_shapes(seed):
+    """Each grid has the result that it has alone. The last one has a node without a label."""
+    rng, shapes = np.random.default_rng(seed), [(9, 8), (8, 11), (9, 8), (10, 9)]
+    images = [rng.normal(size=(*shape, 3)) for shape in shapes]
+    graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
+    potentials = LabelPotentials(graphs.features.copy(), rng.normal(size=(2, 3, 3)), None, 3)
+    potentials.nodes[-1] = -np.inf
+    with np.errstate(all="raise", under="ignore"):
+        found = propagation.sums(graphs, potentials, shapes=shapes)
+    assert_array_equal(found.log_z == -np.inf, [False, False, False, True])
+    for k, shape in enumerate(shapes[:3]):
+        nodes = slice(*graphs.node_ptr[k : k + 2])
+        part = potentials._replace(nodes=potentials.nodes[nodes].copy())
+        single = propagation.sums(graphs[[k]], part, shapes=[shape])
+        assert_allclose(found.nodes[nodes], single.nodes, atol=1e-9)
+        assert_allclose(found.log_z[k], single.log_z[0], rtol=1e-9)
+
+
+def test_blocks_of_grids_do_not_change_marginals(seed, monkeypatch):
+    rng, shapes = np.random.default_rng(seed), [(9, 8)] * 3
+    images = [rng.normal(size=(9, 8, 3)) for _ in shapes]
+    graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
+    potentials = LabelPotentials(graphs.features.copy(), rng.normal(size=(2, 3, 3)), None, 3)
+    found = []
+    for n_bytes in (grids.BLOCK_BYTES, 1.0):
+        monkeypatch.setattr(grids, "BLOCK_BYTES", n_bytes)
+        found.append(propagation.sums(graphs, potentials, shapes=shapes).nodes)
+    assert_allclose(*found, atol=1e-9)
+
+
+def test_bond_dimensions():
+    assert grids.bond_dimensions((100, 100), 3) == (8, 16)
+    assert grids.bond_dimensions((100, 100), 7) == (4, 8)
+    assert grids.bond_dimensions((100, 100), 12) == (4,)
+    assert grids.bond_dimensions((100, 100), 13) == ()
+    assert grids.bond_dimensions((1000, 1000), 3) == (4,)
+    assert grids.bond_dimensions((10_000, 10_000), 2) == ()
