@@ -345,6 +345,17 @@ def test_vectors_of_four_numbers():
     assert_array_equal(out[8:], x.T.ravel())
 
 
+def test_scratch_starts_at_cache_lines():
+    shapes = (2, 3, 5, 16), (7, 16), (12,)
+    for _ in range(10):
+        arrays = label_trees._aligned_arrays(*shapes)
+        assert [x.shape for x in arrays] == list(shapes)
+        assert all(x.ctypes.data % 64 == 0 and x.flags.c_contiguous for x in arrays)
+        for k, x in enumerate(arrays):
+            x[:] = k
+        assert all((x == k).all() for k, x in enumerate(arrays))
+
+
 @pytest.mark.parametrize("n_labels", [3, 4])
 @pytest.mark.parametrize("least", [-np.inf, label_trees.LEAST])
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
