@@ -411,6 +411,21 @@ def test_long_chains_with_an_impossible_pair_need_no_logs(seed, monkeypatch):
         assert_allclose(*(getattr(sums, name) for sums in found), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("n_labels", [2, 5, 9])
+def test_equal_chains_in_a_group_with_longer_chains(n_labels, seed, monkeypatch):
+    """No label is known. Chains of one position have fewer numbers than a vector."""
+    rng, found, lengths = np.random.default_rng(seed), [], np.repeat([7, 4, 2, 1], 8)
+    n = lengths.sum()
+    graphs = LabelGraphs.chains(np.ones((n, 1)), rng.permutation(lengths))
+    nodes, tables = rng.normal(size=(n, n_labels)), rng.normal(size=(1, n_labels, n_labels))
+    potentials, weights = LabelPotentials(nodes, tables, None, n_labels), rng.random(32)
+    for largest in (label_trees.MAX_RANGE, -1.0):
+        monkeypatch.setattr(label_trees, "MAX_RANGE", largest)
+        found.append(label_trees.sums(graphs, potentials, weights))
+    for name in ("log_z", "nodes", "tables"):
+        assert_allclose(*(getattr(sums, name) for sums in found), rtol=1e-12, atol=1e-13)
+
+
 @pytest.mark.parametrize("n_labels", [1, 3, 4, 9])
 @pytest.mark.parametrize("has_values", [False, True])
 def test_scores_of_observed_features(n_labels, has_values, seed):
