@@ -179,6 +179,7 @@ def _borrowed(_, arrays):
 # longer than the arithmetic. Kernels that compute in registers have neither.
 
 LANES = 4
+N_LANES = 4 * LANES  # entries of a row of four vectors
 CONTRACT = ("contract", "nsz")  # a product and a sum become one operation
 VECTOR_IR = ir.VectorType(ir.DoubleType(), LANES)
 
@@ -329,3 +330,29 @@ else:
     larger = intrinsic(_larger)
     #: Return the columns of the matrix that has the rows a, b, c and d.
     transpose = intrinsic(_transpose)
+
+
+@inlined
+def load_row(array, k):
+    """Return a row of four vectors of a contiguous array, given its index in the flat array."""
+    a, b = load(array, k), load(array, k + LANES)
+    return a, b, load(array, k + 2 * LANES), load(array, k + 3 * LANES)
+
+
+@inlined
+def store_row(array, k, a, b, c, d):
+    """Write a row of four vectors to a contiguous array, given its index in the flat array."""
+    store(array, k, a)
+    store(array, k + LANES, b)
+    store(array, k + 2 * LANES, c)
+    store(array, k + 3 * LANES, d)
+
+
+@inlined
+def multiply_row(x, y, k):
+    """Return the elementwise product of two rows with the same index."""
+    zero = spread(0.0)
+    a, b, c, d = load_row(x, k)
+    e, f, g, h = load_row(y, k)
+    a, b = multiply_add(a, e, zero), multiply_add(b, f, zero)
+    return a, b, multiply_add(c, g, zero), multiply_add(d, h, zero)

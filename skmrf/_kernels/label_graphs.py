@@ -4,21 +4,23 @@ import numpy as np
 
 from ._jit import (
     LANES,
+    N_LANES,
     assume_distinct,
     borrowed,
     inlined,
     kernel,
-    larger,
     load,
+    load_row,
     multiply_add,
+    multiply_row,
     spread,
     store,
+    store_row,
     transpose,
 )
-from .exponential import exponential, logarithms
-from .label_trees import LOWEST, SMALLEST
+from .exponential import logarithms
+from .label_trees import SMALLEST, count_labels, exponentiate
 
-N_LANES = 16  # chains that are computed at a time
 LOW, HIGH = 1e-30, 1e100  # sums outside of this range are normalised
 
 
@@ -140,21 +142,6 @@ def bethe_log_z(
 
 
 @kernel
-def exponentials_of_rows(values, labels, base, out, tops):
-    """Set ``out`` to the exponentials of rows minus their maxima, which ``tops`` receives."""
-    for i in range(values.shape[0]):
-        top = -np.inf
-        for b in range(values.shape[1]):
-            if labels[i] < 0 or b % base == labels[i]:
-                top = max(top, values[i, b])
-        tops[i] = top
-        for b in range(values.shape[1]):
-            is_possible = labels[i] < 0 or b % base == labels[i]
-            x = values[i, b] - top if is_possible and top > -np.inf else -np.inf
-            out[i, b] = exponential(max(min(x, 0.0), LOWEST)) if x > LOWEST else 0.0
-
-
-@kernel
 def maximise_locally(start, end, ptr, neighbours, kinds, sides, nodes, tables, states, max_sweeps):
     """Change single labels of one example while its log-potential increases."""
     n = nodes.shape[1]
@@ -179,27 +166,15 @@ def maximise_locally(start, end, ptr, neighbours, kinds, sides, nodes, tables, s
 
 # Sums of many chains ------------------------------------------------------------------------
 #
-# Arrays of shape (n_positions, n_labels, N_LANES) have the chains of a group in the last axis. A
-# row of N_LANES entries has four vectors, and is found by its index in the flat array.
+# Arrays of shape (n_positions, n_labels, N_LANES) have the chains of a group in the last axis, in
+# rows of N_LANES entries, which are found by their index in the flat array. If the tuple ``labels``
+# is not empty, loops over labels are unrolled, and products stay in registers.
 
 
 @inlined
-def _load_row(x, k):
-    return load(x, k), load(x, k + LANES), load(x, k + 2 * LANES), load(x, k + 3 * LANES)
-
-
-@inlined
-def _store_row(x, k, a, b, c, d):
-    store(x, k, a)
-    store(x, k + LANES, b)
-    store(x, k + 2 * LANES, c)
-    store(x, k + 3 * LANES, d)
-
-
-@inlined
-def _count(labels, x):
-    """Return the number of labels, which the compiler knows if ``labels`` is not empty."""
-    return len(labels) if len(labels) > 0 else x.shape[-2]
+def _count_copied(n):
+    """Return n if n entries are copied by vectors, the last of which can overlap, or else 0."""
+    return n if n >= LANES else 0
 
 
 @kernel
@@ -213,10 +188,11 @@ def _gather(starts, lengths, nodes, labels, base, values):
     for first in range(0, N_LANES, LANES):
         n_copied = 0
         if first + LANES <= lengths.size:
-            n_copied = n * lengths[first + LANES - 1] // LANES * LANES
+            n_copied = _count_copied(n * lengths[first + LANES - 1])
             i, j = n * starts[first], n * starts[first + 1]
             k, m = n * starts[first + 2], n * starts[first + 3]
-            for x in range(0, n_copied, LANES):
+            for step in range(0, n_copied, LANES):
+                x = min(step, n_copied - LANES)
                 a, b, c, d = transpose(
                     load(nodes, i + x), load(nodes, j + x), load(nodes, k + x), load(nodes, m + x)
                 )
@@ -225,6 +201,8 @@ def _gather(starts, lengths, nodes, labels, base, values):
                 store(values, y + N_LANES, b)
                 store(values, y + 2 * N_LANES, c)
                 store(values, y + 3 * N_LANES, d)
+            if n_copied == n * lengths[0] and labels.size == 0:
+                continue
         for j in range(first, first + LANES):
             length, start = 0, 0
             if j < lengths.size:
@@ -248,10 +226,11 @@ def _scatter(starts, lengths, values, beliefs):
     for first in range(0, lengths.size, LANES):
         n_copied = 0
         if first + LANES <= lengths.size:
-            n_copied = n * lengths[first + LANES - 1] // LANES * LANES
+            n_copied = _count_copied(n * lengths[first + LANES - 1])
             i, j = n * starts[first], n * starts[first + 1]
             k, m = n * starts[first + 2], n * starts[first + 3]
-            for x in range(0, n_copied, LANES):
+            for step in range(0, n_copied, LANES):
+                x = min(step, n_copied - LANES)
                 y = x * N_LANES + first
                 a, b, c, d = transpose(
                     load(values, y), load(values, y + N_LANES), load(values, y + 2 * N_LANES),
@@ -267,47 +246,10 @@ def _scatter(starts, lengths, values, beliefs):
 
 
 @kernel
-def _exponentiate(n_positions, labels, values, totals):
-    """Replace values by exponentials minus the maxima over labels, and add those to totals.
-
-    With two labels, one exponential of their difference is enough.
-    """
-    assume_distinct()
-    n, one, minus_one, zero = _count(labels, values), spread(1.0), spread(-1.0), spread(0.0)
-    flat, n_entries = values.reshape(-1), n_positions * n * N_LANES
-    if len(labels) == 2:
-        lanes, end = np.uint64(N_LANES), np.uint64(n_entries)  # signed ones are not vectorised
-        for first in range(np.uint64(0), end, lanes + lanes):
-            for j in range(lanes):
-                x, y = flat[first + j], flat[first + j + lanes]
-                totals[j] += x if x > y else y
-                z = -abs(x - y)
-                w = exponential(z if z > LOWEST else LOWEST)
-                w = w if z > LOWEST else 0.0
-                flat[first + j] = w if x < y else 1.0
-                flat[first + j + lanes] = 1.0 if x < y else w
-        return
-    for first in range(0, n_entries, n * N_LANES):
-        for j in range(0, N_LANES, LANES):
-            top = load(values, first + j)
-            for b in range(1, n):
-                top = larger(top, load(values, first + b * N_LANES + j))
-            store(totals, j, multiply_add(one, top, load(totals, j)))
-            top = multiply_add(minus_one, top, zero)
-            for b in range(n):
-                k = first + b * N_LANES + j
-                store(values, k, multiply_add(one, load(values, k), top))
-    for k in range(n_entries):
-        x = flat[k]  # nan if no label is possible
-        y = exponential(x if x > LOWEST else LOWEST)
-        flat[k] = y if x > LOWEST else 0.0
-
-
-@kernel
 def _multiply_rows(labels, x, y, start, product):
     """Set ``product`` to the elementwise product of rows of x and of y."""
     zero = spread(0.0)
-    for k in range(0, _count(labels, product) * N_LANES, LANES):
+    for k in range(0, count_labels(labels, product) * N_LANES, LANES):
         store(product, k, multiply_add(load(x, start + k), load(y, start + k), zero))
 
 
@@ -318,6 +260,7 @@ def _normalise(n_active, product, weights, sizes, totals, bits, is_always):
     This is done if ``is_always`` is true or a sum is very large or small. The logs of the sums are
     added to ``totals``, which become nan if a sum underflows.
     """
+    assume_distinct()
     n_extreme = 0
     for j in range(N_LANES):
         sizes[j] = product[0, j]
@@ -351,28 +294,64 @@ def _multiply(n, table, tables, x, first, out, start):
         t, u, v, w = zero, zero, zero, zero
         for k in range(n):
             one, two = spread(tables[i + k]), spread(tables[j + k])
-            c, d, e, f = _load_row(x, first + k * N_LANES)
+            c, d, e, f = load_row(x, first + k * N_LANES)
             p, t = multiply_add(one, c, p), multiply_add(two, c, t)
             q, u = multiply_add(one, d, q), multiply_add(two, d, u)
             r, v = multiply_add(one, e, r), multiply_add(two, e, v)
             s, w = multiply_add(one, f, s), multiply_add(two, f, w)
-        _store_row(out, start + a * N_LANES, p, q, r, s)
-        _store_row(out, start + b * N_LANES, t, u, v, w)
+        store_row(out, start + a * N_LANES, p, q, r, s)
+        store_row(out, start + b * N_LANES, t, u, v, w)
 
 
-@kernel
-def _add_inner_products(n, table, x, first, y, start, sums):
-    """Add the products of n rows of x and n rows of y to the sums of a table.
+@inlined
+def _add_inner_products(labels, table, values, messages, start, product, sums):
+    """Add the products of the forward sums of a position and ``product`` to the sums of a table.
 
-    ``sums`` has four parts of each sum, because adding the entries of a vector takes longer.
+    ``messages`` has the forward sums before ``start``. ``product`` is not used if ``labels`` has
+    the labels. ``sums`` has four parts of each sum, because adding the entries of a vector takes
+    longer.
     """
+    n, zero, one = count_labels(labels, product), spread(0.0), spread(1.0)
     for a in range(n):
-        p, q, r, s = _load_row(x, first + a * N_LANES)
+        p, q, r, s = load_row(messages, start + (a - n) * N_LANES)
         for b in range(n):
-            c, d, e, f = _load_row(y, start + b * N_LANES)
+            if len(labels) > 0:
+                c, d, e, f = multiply_row(values, messages, start + b * N_LANES)
+            else:
+                c, d, e, f = load_row(product, b * N_LANES)
+            total = multiply_add(p, c, multiply_add(q, d, multiply_add(r, e, zero)))
             k = ((table * n + a) * n + b) * LANES
-            total = multiply_add(p, c, multiply_add(q, d, load(sums, k)))
-            store(sums, k, multiply_add(r, e, multiply_add(s, f, total)))
+            store(sums, k, multiply_add(one, multiply_add(s, f, total), load(sums, k)))
+
+
+@inlined
+def _send_backwards(labels, table, tables, values, messages, start):
+    """Compute the messages of the position before ``start``."""
+    n, zero = len(labels), spread(0.0)
+    for j in range(0, N_LANES, LANES):
+        for a in range(n):
+            total = zero
+            for b in range(n):
+                k = start + b * N_LANES + j
+                x = multiply_add(load(values, k), load(messages, k), zero)
+                total = multiply_add(spread(tables[(table * n + a) * n + b]), x, total)
+            store(messages, start + (a - n) * N_LANES + j, total)
+
+
+@inlined
+def _send_forwards(labels, table, transposed, values, messages, start):
+    """Replace messages by forward sums, and values by marginals, of the position at ``start``."""
+    n, zero = len(labels), spread(0.0)
+    for j in range(0, N_LANES, LANES):
+        for b in range(n):
+            x = zero
+            for a in range(n):
+                weight = spread(transposed[(table * n + b) * n + a])
+                x = multiply_add(weight, load(messages, start + (a - n) * N_LANES + j), x)
+            k = start + b * N_LANES + j
+            x = multiply_add(x, load(values, k), zero)
+            store(values, k, multiply_add(x, load(messages, k), zero))
+            store(messages, k, x)
 
 
 @kernel
@@ -387,7 +366,7 @@ def _pass_backwards(
     length.
     """
     assume_distinct()
-    n, n_active = _count(labels, product), 0
+    n, n_active = count_labels(labels, product), 0
     messages[lengths[0] - 1] = 1.0
     for t in range(lengths[0] - 1, -1, -1):
         start = t * n * N_LANES
@@ -397,9 +376,12 @@ def _pass_backwards(
             _multiply_rows(labels, values, messages, start, product)
             _normalise(n_active, product, values[t], sizes, totals, bits, t == 0)
         if t > 0:
-            table, before = kind[starts[0] + t], start - n * N_LANES
-            _multiply_rows(labels, values, messages, start, product)
-            _multiply(n, table, tables, product, 0, messages, before)
+            table = kind[starts[0] + t]
+            if len(labels) > 0:
+                _send_backwards(labels, table, tables, values, messages, start)
+            else:
+                _multiply_rows(labels, values, messages, start, product)
+                _multiply(n, table, tables, product, 0, messages, start - n * N_LANES)
             for j in range(n_active, N_LANES):
                 messages[t - 1, :, j] = 1.0
 
@@ -410,34 +392,39 @@ def _pass_forwards(
 ):
     """Replace values by marginals times the weights of the chains.
 
-    The marginals of edges, divided by their table, are added to ``sums``. ``forward`` has the sums
-    over the labels before a position, relative to Z.
+    The marginals of edges, divided by their table, are added to ``sums``. The messages are replaced
+    by the sums over the labels up to a position, relative to Z.
     """
     assume_distinct()
-    n, n_active, zero = _count(labels, product), lengths.size, spread(0.0)
+    n, n_active, zero = count_labels(labels, product), lengths.size, spread(0.0)
     for b in range(n):
         for j in range(N_LANES):
-            forward[b, j] = values[0, b, j] * strengths[j]
-            values[0, b, j] = forward[b, j] * messages[0, b, j]
+            x = values[0, b, j] * strengths[j]
+            values[0, b, j] = x * messages[0, b, j]
+            messages[0, b, j] = x
     for t in range(1, lengths[0]):
         start, table = t * n * N_LANES, kind[starts[0] + t]
         while lengths[n_active - 1] <= t:
             n_active -= 1
         for j in range(n_active, N_LANES):
-            forward[:, j] = 0.0
+            messages[t - 1, :, j] = 0.0
+        if len(labels) > 0:
+            _add_inner_products(labels, table, values, messages, start, product, sums)
+            _send_forwards(labels, table, transposed, values, messages, start)
+            continue
         _multiply_rows(labels, values, messages, start, product)
-        _add_inner_products(n, table, forward, 0, product, 0, sums)
-        _multiply(n, table, transposed, forward, 0, messages, start)
+        _add_inner_products(labels, table, values, messages, start, product, sums)
+        _multiply(n, table, transposed, messages, start - n * N_LANES, forward, 0)
         for k in range(0, n * N_LANES, LANES):
-            x, y = load(messages, start + k), load(values, start + k)
-            store(forward, k, multiply_add(x, y, zero))
+            x, y = load(forward, k), load(values, start + k)
+            store(messages, start + k, multiply_add(x, y, zero))
             store(values, start + k, multiply_add(x, load(product, k), zero))
 
 
 @kernel
 def chain_sums(
     order, ptr, kind, nodes, known, base, tables, least, transposed, interval, weights, log_z,
-    beliefs, counts, labels, values, messages, product, forward, sums, numbers, limits, bits,
+    beliefs, counts, labels, positions, rows, sums, limits, bits,
 ):  # fmt: skip
     """Compute log Z and marginals of many chains at a time.
 
@@ -448,10 +435,11 @@ def chain_sums(
     compiler. The arguments after it are scratch. A group is skipped if one of its sums overflows.
     """
     kind, nodes, known, tables = borrowed((kind, nodes, known, tables))
-    transposed, beliefs, values, sums = borrowed((transposed, beliefs, values, sums))
-    messages, product, forward = borrowed((messages, product, forward))
-    numbers, limits, bits = borrowed(numbers), borrowed(limits), borrowed(bits)
-    totals, strengths, sizes, floors = numbers[0], numbers[1], numbers[2], numbers[3]
+    transposed, beliefs, values, sums = borrowed((transposed, beliefs, positions[0], sums))
+    n = nodes.shape[1]
+    messages, product, forward = borrowed((positions[1], rows[:n], rows[n : 2 * n]))
+    totals, strengths, sizes, floors = borrowed((rows[-4], rows[-3], rows[-2], rows[-1]))
+    limits, bits = borrowed(limits), borrowed(bits)
     flat_counts = counts.reshape(-1)
     for first in range(0, order.size, N_LANES):
         group = order[first : first + N_LANES]
@@ -463,7 +451,7 @@ def chain_sums(
         for k in range(sums.size):
             sums[k] = 0.0
         _gather(starts, lengths, nodes, known, base, values)
-        _exponentiate(lengths[0], labels, values, totals)
+        exponentiate(lengths[0], labels, values, totals)
         for j in range(group.size):
             floors[j] = totals[j] + least[group[j]]
         _pass_backwards(

@@ -9,10 +9,20 @@ computes.
 
 import numpy as np
 
-from ._jit import LANES, kernel, load, multiply_add, spread, store
-from .exponential import exponential
+from ._jit import (
+    LANES,
+    N_LANES,
+    assume_distinct,
+    inlined,
+    kernel,
+    larger,
+    load,
+    multiply_add,
+    spread,
+    store,
+)
+from .exponential import exponential_or_zero
 
-LOWEST = -708.0  # exp of smaller numbers is zero
 SMALLEST = 1e-280  # smaller sums are computed in the log domain
 
 
@@ -78,7 +88,7 @@ def clear_observed(first, last, ptr, starts, pair_ptr, pairs, n_labels, out):
 
 
 @kernel
-def _weigh(row, label, base, out):
+def weigh_labels(row, label, base, out):
     """Set ``out`` to the exponentials of a row minus its maximum; return the maximum."""
     n = row.size
     top = -np.inf
@@ -89,14 +99,58 @@ def _weigh(row, label, base, out):
         out[:] = 0.0
         return top
     for b in range(n):
-        x = row[b] - top
-        y = exponential(max(min(x, 0.0), LOWEST))
-        out[b] = y if x > LOWEST else 0.0
+        out[b] = exponential_or_zero(row[b] - top)
     if label >= 0:
         for b in range(n):
             if b % base != label:
                 out[b] = 0.0
     return top
+
+
+@kernel
+def exponentials_of_rows(values, labels, base, out, tops):
+    """Set ``out`` to the exponentials of rows minus their maxima, which ``tops`` receives."""
+    for i in range(values.shape[0]):
+        tops[i] = weigh_labels(values[i], labels[i], base, out[i])
+
+
+@inlined
+def count_labels(labels, x):
+    """Return the number of labels, which the compiler knows if ``labels`` is not empty."""
+    return len(labels) if len(labels) > 0 else x.shape[-2]
+
+
+@kernel
+def exponentiate(n_positions, labels, values, totals):
+    """Replace values by exponentials minus the maxima over labels, and add those to totals.
+
+    With two labels, one exponential of their difference is enough.
+    """
+    assume_distinct()
+    n, one, minus_one, zero = count_labels(labels, values), spread(1.0), spread(-1.0), spread(0.0)
+    flat, n_entries = values.reshape(-1), n_positions * n * N_LANES
+    if len(labels) == 2:
+        lanes, end = np.uint64(N_LANES), np.uint64(n_entries)  # signed ones are not vectorised
+        for first in range(np.uint64(0), end, lanes + lanes):
+            for j in range(lanes):
+                x, y = flat[first + j], flat[first + j + lanes]
+                totals[j] += x if x > y else y
+                w = exponential_or_zero(-abs(x - y))
+                flat[first + j] = w if x < y else 1.0
+                flat[first + j + lanes] = 1.0 if x < y else w
+        return
+    for first in range(0, n_entries, n * N_LANES):
+        for j in range(0, N_LANES, LANES):
+            top = load(values, first + j)
+            for b in range(1, n):
+                top = larger(top, load(values, first + b * N_LANES + j))
+            store(totals, j, multiply_add(one, top, load(totals, j)))
+            top = multiply_add(minus_one, top, zero)
+            for b in range(n):
+                k = first + b * N_LANES + j
+                store(values, k, multiply_add(one, load(values, k), top))
+    for k in range(n_entries):
+        flat[k] = exponential_or_zero(flat[k])  # it is nan if no label is possible
 
 
 @kernel
@@ -120,7 +174,7 @@ def tree_sums(
         start, end = ptr[e], ptr[e + 1]
         total = 0.0
         for i in range(start, end):
-            total += _weigh(nodes[i], labels[i], base, beliefs[i])
+            total += weigh_labels(nodes[i], labels[i], base, beliefs[i])
         scale, limit = 1.0, total + least[e]
         for k in range(end - 1, start - 1, -1):
             i = order[k]

@@ -1,13 +1,14 @@
 """Exact inference of the labels of chains and trees: log Z, marginals, maxima, draws, k best."""
 
 from itertools import pairwise
+from math import inf, log, prod
 from typing import NamedTuple
 
 import numpy as np
 
 from .._kernels import label_trees
-from .._kernels._jit import LANES
-from .._kernels.label_graphs import N_LANES, chain_sums
+from .._kernels._jit import LANES, N_LANES
+from .._kernels.label_graphs import chain_sums
 from .._utils.parallel import run_blocks
 
 MAX_RANGE = 300.0  # of finite log-potentials, in nats, in the ratio domain
@@ -16,7 +17,8 @@ MAX_BYTES = 4 * 2**30  # of the best labellings of one example
 MIN_SHARE = 0.4  # mean length of a group of chains, relative to its longest chain
 LEAST = -500.0  # of log Z minus all maxima, if labels with small sums are neglected
 MAX_CHANGE = 200.0  # of the log of a sum between two checks of its range, in nats
-MAX_UNROLLED = 3  # labels, for kernels that are compiled for a number of labels
+MAX_UNROLLED = 5  # labels, for kernels that are compiled for a number of labels
+CACHE_LINE = 8  # numbers of eight bytes
 
 
 class LabelSums(NamedTuple):
@@ -119,7 +121,7 @@ def sums(graphs, potentials, weights=None):
         ratios = np.exp(tables - top)
     log_z, nodes = np.full(len(graphs), np.nan), np.empty_like(arrays.nodes)
     finite = tables[np.isfinite(tables)]
-    is_wide = finite.size > 0 and np.ptp(finite) > MAX_RANGE
+    is_wide = finite.size > 0 and finite.max() - finite.min() > MAX_RANGE
     least = None if is_wide else _least_log_z(graphs, ratios, arrays.nodes)
 
     def add_chunk(*chunk):
@@ -172,7 +174,7 @@ def _least_log_z(graphs, ratios, nodes):
 
 def _add_chains(graphs, chunk, arrays, ratios, least, weights, log_z, nodes, counts):
     """Compute the sums of the chains of a chunk that are in a group of similar lengths."""
-    first, last = graphs.node_ptr[list(chunk)]
+    first, last = graphs.node_ptr[chunk[0]], graphs.node_ptr[chunk[1]]
     if arrays.labels[first:last].max(initial=-1) < 0:
         arrays = arrays._replace(labels=arrays.labels[:0])
     if ("groups", *chunk) not in graphs.cache:
@@ -180,16 +182,31 @@ def _add_chains(graphs, chunk, arrays, ratios, least, weights, log_z, nodes, cou
     order, longest = graphs.cache["groups", *chunk]
     n = nodes.shape[1]
     labels = tuple(range(n)) if 1 < n <= MAX_UNROLLED else ()
-    with np.errstate(divide="ignore"):
-        change = 1.0 + np.log(n) - np.log(ratios.min(initial=1.0))
+    smallest = ratios.min(initial=1.0)
+    change = 1.0 + log(n) - log(smallest) if smallest > 0.0 else inf
     transposed = ratios.transpose(0, 2, 1).ravel()
-    shapes = (longest, n, N_LANES), (longest, n, N_LANES), (n, N_LANES), (n, N_LANES)
+    scratch = _aligned_arrays(
+        (2, longest, n, N_LANES), (2 * n + 4, N_LANES), (counts.size * LANES,)
+    )
     chain_sums(
         chunk[0] + order, arrays.ptr, *arrays[3:], ratios.ravel(), least, transposed,
         max(int(MAX_CHANGE / change), 1), weights, log_z, nodes, counts, labels,
-        *map(np.empty, shapes), np.empty(counts.size * LANES), np.empty((4, N_LANES)),
-        np.empty((2, N_LANES), dtype=np.int64), np.empty(N_LANES, dtype=np.int32),
+        *scratch, np.empty((2, N_LANES), dtype=np.int64), np.empty(N_LANES, dtype=np.int32),
     )  # fmt: skip
+
+
+def _aligned_arrays(*shapes):
+    """Return empty arrays that start at cache lines, if all sizes are multiples of cache lines.
+
+    Otherwise every second vector of four numbers lies in two cache lines, and the sums of chains
+    take about 10% longer.
+    """
+    memory = np.empty(sum(map(prod, shapes)) + CACHE_LINE)
+    start, out = -(memory.ctypes.data // 8) % CACHE_LINE, []
+    for shape in shapes:
+        out.append(memory[start : start + prod(shape)].reshape(shape))
+        start += prod(shape)
+    return out
 
 
 def _group_chains(sizes):

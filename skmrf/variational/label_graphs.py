@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 
 from .._kernels import label_graphs as kernels
+from .._kernels.label_trees import exponentials_of_rows
 from .._utils.parallel import run_blocks
 from ..exact.label_trees import LabelSums, chunks
 from . import grids
@@ -18,7 +19,7 @@ MAX_SWEEPS = 100
 def _exponentials(graphs, potentials):
     """Return the exponentials of the log-potentials, and the maxima of nodes and tables."""
     nodes, tops = np.empty_like(potentials.nodes), np.empty(graphs.n_nodes)
-    kernels.exponentials_of_rows(potentials.nodes, graphs.labels, potentials.n_labels, nodes, tops)
+    exponentials_of_rows(potentials.nodes, graphs.labels, potentials.n_labels, nodes, tops)
     top = potentials.tables.max(axis=(1, 2), initial=-np.inf)
     top[~np.isfinite(top)] = 0.0
     return nodes, np.exp(potentials.tables - top[:, None, None]), tops, top

@@ -12,7 +12,13 @@ from zoo import SMALL, TABLES, WITH_ZEROS, ZOO, enumerate_states, naive_log_pote
 from skmrf._kernels._jit import CompilationMessage, borrowed, kernel
 from skmrf._kernels.ascent import adam_step, adam_step_sizes
 from skmrf._kernels.elimination import draw_categorical
-from skmrf._kernels.exponential import exponentials, logarithms, power_of_two
+from skmrf._kernels.exponential import (
+    LOWEST,
+    exponential_or_zero,
+    exponentials,
+    logarithms,
+    power_of_two,
+)
 from skmrf._kernels.gaussians import draw_missing_values, observed_log_densities
 from skmrf._kernels.gibbs import sweep_binary, sweep_tables
 from skmrf._kernels.layers import (
@@ -342,6 +348,20 @@ def test_exponentials_are_clipped(dtype):
     assert_allclose(exp_of(-x), np.exp(-float(limit)), rtol=within)
     assert exp_of(np.zeros(0, dtype)).shape == (0,)
     assert np.isnan(exp_of(np.full(70, np.nan, dtype))).all()
+
+
+@kernel
+def exp_or_zero_in_place(x):
+    for i in range(x.size):
+        x[i] = exponential_or_zero(x[i])
+
+
+def test_exponentials_or_zero():
+    x = np.append(np.linspace(-1, 1, 40_001), np.linspace(LOWEST + 1e-9, 708, 400_001))
+    found, expected = apply(exp_or_zero_in_place, x), np.exp(x.astype(np.longdouble))
+    assert (np.abs(found / expected - 1) <= 1e-15 + 2e-16 * np.abs(x)).all()
+    x = np.array([0.0, LOWEST - 1e-9, -708.4, -709.0, -1e300, -np.inf, np.nan])
+    assert_array_equal(apply(exp_or_zero_in_place, x), [1.0] + 6 * [0.0])
 
 
 @each_exp

@@ -345,6 +345,17 @@ def test_vectors_of_four_numbers():
     assert_array_equal(out[8:], x.T.ravel())
 
 
+def test_scratch_starts_at_cache_lines():
+    shapes = (2, 3, 5, 16), (7, 16), (12,)
+    for _ in range(10):
+        arrays = label_trees._aligned_arrays(*shapes)
+        assert [x.shape for x in arrays] == list(shapes)
+        assert all(x.ctypes.data % 64 == 0 and x.flags.c_contiguous for x in arrays)
+        for k, x in enumerate(arrays):
+            x[:] = k
+        assert all((x == k).all() for k, x in enumerate(arrays))
+
+
 @pytest.mark.parametrize("n_labels", [3, 4])
 @pytest.mark.parametrize("least", [-np.inf, label_trees.LEAST])
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
@@ -398,6 +409,21 @@ def test_long_chains_with_an_impossible_pair_need_no_logs(seed, monkeypatch):
     found.append(label_trees.sums(graphs, potentials))
     for name in ("log_z", "nodes", "tables"):
         assert_allclose(*(getattr(sums, name) for sums in found), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_labels", [2, 5, 9])
+def test_equal_chains_in_a_group_with_longer_chains(n_labels, seed, monkeypatch):
+    """No label is known. Chains of one position have fewer numbers than a vector."""
+    rng, found, lengths = np.random.default_rng(seed), [], np.repeat([7, 4, 2, 1], 8)
+    n = lengths.sum()
+    graphs = LabelGraphs.chains(np.ones((n, 1)), rng.permutation(lengths))
+    nodes, tables = rng.normal(size=(n, n_labels)), rng.normal(size=(1, n_labels, n_labels))
+    potentials, weights = LabelPotentials(nodes, tables, None, n_labels), rng.random(32)
+    for largest in (label_trees.MAX_RANGE, -1.0):
+        monkeypatch.setattr(label_trees, "MAX_RANGE", largest)
+        found.append(label_trees.sums(graphs, potentials, weights))
+    for name in ("log_z", "nodes", "tables"):
+        assert_allclose(*(getattr(sums, name) for sums in found), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("n_labels", [1, 3, 4, 9])

@@ -139,7 +139,7 @@ def sum_in_groups_and_singly(graphs, potentials, weights, monkeypatch):
     return found, single
 
 
-@pytest.mark.parametrize(("n_labels", "zeros"), [(2, 0.1), (2, 0.0), (3, 0.1), (4, 0.0)])
+@pytest.mark.parametrize(("n_labels", "zeros"), [(2, 0.1), (2, 0.0), (3, 0.1), (4, 0.0), (5, 0.1)])
 @pytest.mark.parametrize("graph", CHAINS)
 def test_groups_of_chains_equal_single_chains(graph, n_labels, zeros, seed, monkeypatch):
     """150 chains of unequal lengths, with evidence, zeros and sums that underflow."""
