@@ -484,3 +484,18 @@ def test_transforms_find_point_masses_and_rounding(seed):
 def test_values_that_contradict_the_type_raise(kind, x, message):
     with pytest.raises(ValueError, match=message):
         learn_transform(np.array(x), np.ones(len(x)), kind, "a")
+
+
+@pytest.mark.parametrize("size", [1e300, 1e305, 1e307])
+@pytest.mark.parametrize("kind", ["continuous", "non-negative", "bounded", "integer"])
+def test_transforms_of_large_numbers(kind, size, seed):
+    """Draws are finite and in the range of floating-point numbers, without warnings."""
+    x = np.abs(np.random.default_rng(seed).normal(size=100)) * size
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = learn_transform(x, np.ones(100), kind)
+        draws = found.inverse(np.linspace(-40, 40, 100))
+        assert_allclose(found.inverse(found.forward(x)), x, rtol=1e-6)
+    assert np.isfinite(draws).all()
+    assert (np.diff(draws) >= -1e-12 * size).all()
+    assert draws[-1] > x.max() > draws[0]
