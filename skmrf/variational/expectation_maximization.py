@@ -21,7 +21,7 @@ DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0  # of fre
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3  # candidates of Prior.diagonal
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
-LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates
+LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates in cross-validation
 MIN_COLUMNS = 10  # of a covariance matrix whose eigenvalues are shrunk
 MIN_EIGENVALUE = 1e-14  # of a correlation matrix, relative to the largest one or to 1
 FLOOR = 1e-8  # variance that each covariance includes, for columns that are linear functions
@@ -428,7 +428,8 @@ class Selection:
         if n_components == "auto":
             paths = [(k, prior) for k in N_COMPONENTS if k <= max(n / MIN_ROWS_OF_COMPONENT, 1)]
             (k, prior), _ = _search(paths, 2, self._score)
-        for strengths in (LARGE_COVARIANCES, COVARIANCES):
+        is_cross_validated = len(self.folds) > 1
+        for strengths in (LARGE_COVARIANCES, COVARIANCES) if is_cross_validated else (COVARIANCES,):
             if p > 0 and prior.covariance == p + 2.0:
                 others = [(k, Prior(s * p + 2.0, prior.diagonal)) for s in strengths]
                 (_, prior), _ = _search(others, 1, self._spread_score)
