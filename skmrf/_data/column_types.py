@@ -103,9 +103,10 @@ def find_column_types(X, columns, *, by_dtype=True):
     most 20 distinct values, otherwise "integer". Whole numbers of a frame are "integer", unless
     there are at most two distinct values. If all data types of a frame are integers, or all are
     floats, they do not distinguish numbers from codes of categories. The frame is then treated like
-    an array. Other columns are "bounded" if their values fill the range from 0 to 1, or if many
-    values are near the smallest and near the largest value. They are "non-negative" if no value is
-    negative, and otherwise "continuous".
+    an array. pandas stores integers with missing entries as floats, so a column of floats counts as
+    integers if it has missing entries and whole numbers only. Other columns are "bounded" if their
+    values fill the range from 0 to 1, or if many values are near the smallest and near the largest
+    value. They are "non-negative" if no value is negative, and otherwise "continuous".
 
     Parameters
     ----------
@@ -123,7 +124,9 @@ def find_column_types(X, columns, *, by_dtype=True):
         Type of each column.
     """
     dtypes = frame_types(X)
-    limit = 2 if by_dtype and not _are_uniform(dtypes) else MAX_WHOLE_CATEGORIES
+    pairs = list(zip(dtypes, columns, strict=False))
+    is_uniform = _are_uniform(dtypes) or all(_stores_integers(*pair) for pair in pairs)
+    limit = 2 if by_dtype and not is_uniform else MAX_WHOLE_CATEGORIES
     dtypes = dtypes or [None] * len(columns)
     return [_find_type(t, column, limit) for t, column in zip(dtypes, columns, strict=True)]
 
@@ -168,6 +171,14 @@ def _has_measurements(column):
 def _are_uniform(dtypes):
     """Return True for an array, and for a frame whose columns are all integers or all floats."""
     return any(all(re.match(kind, str(t).lower()) for t in dtypes) for kind in NUMBERS)
+
+
+def _stores_integers(dtype, column):
+    """Return True for integers, and for integers that pandas stores as floats with nan."""
+    if isinstance(dtype, np.dtype) and dtype.kind == "f":
+        x = _observed_numbers(column)
+        return 0 < len(x) < len(column) and bool((x == np.floor(x)).all())
+    return bool(re.match(NUMBERS[0], str(dtype).lower()))
 
 
 def _find_type(dtype, column, limit):

@@ -25,6 +25,7 @@ BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of
 NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
 MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
 FARTHEST = 1e100  # of standardised values, so that squares are finite
+LARGEST = np.finfo(float).max
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,13 @@ class ColumnTransform:
         """Convert transformed values to the column's units; round them, and keep them in bounds."""
         x, _ = self._invert(z)
         if self.step:
-            whole = np.rint((x - self.origin) / self.step) * self.step
-            x = self._snap(whole) if self.origin else np.round(whole, MAX_DECIMALS + 2)
-        return np.clip(x, self.low + self.step / 2, self.high - self.step / 2)
+            x = np.rint((x - self.origin) / self.step) * self.step
+            if self.origin:
+                x = self._snap(x)
+            elif self.step % 1.0:
+                x = np.round(x, MAX_DECIMALS + 2)
+        low, high = self.low + self.step / 2, self.high - self.step / 2
+        return np.clip(x, max(low, -LARGEST), min(high, LARGEST))
 
     def _snap(self, x):
         """Return ``origin + x``, or the nearest training value where it is close."""
@@ -114,7 +119,8 @@ class ColumnTransform:
             u = t * np.logaddexp(0.0, raw / t)
             if np.isfinite(self.high):
                 u -= t * np.logaddexp(0.0, (raw - self._width) / t)
-        return self.centre + self.scale * u, u
+        with np.errstate(over="ignore"):
+            return self.centre + self.scale * u, u
 
     @property
     def _width(self):
@@ -136,6 +142,7 @@ class ColumnTransform:
         return raw, np.log(slope) - log_scale
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     """Return the transform of a numeric column, learned from its values.
 
@@ -178,8 +185,7 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     distances = np.concatenate([np.abs(x - parts["low"]), np.abs(parts["high"] - x)]) / scale
     positive = distances[(distances > 0) & np.isfinite(distances)]
     parts |= {"centre": centre, "scale": scale, "least": positive.min(initial=np.inf) / 2}
-    with np.errstate(over="ignore", invalid="ignore"):
-        transform = _select_softness(x, weights, parts, is_linear)
+    transform = _select_softness(x, weights, parts, is_linear)
     if not np.isfinite(transform.mean + transform.deviation):
         raise ValueError(
             f"Column {name!r} holds {float(x[np.argmax(np.abs(x))])!r}, which is too large. If the "
@@ -244,7 +250,7 @@ def _find_support(x, kind):
         for bounds in NATURAL_BOUNDS:
             if bounds[0] <= low and high <= bounds[1]:
                 return bounds
-        margin = BOUND_MARGIN * (high - low) / len(x)
+        margin = BOUND_MARGIN / len(x) * (high - low)
         return low - margin, high + margin
     is_positive = low >= 0 and kind in ("integer", "non-negative")
     return (0.0 if is_positive else -np.inf), np.inf

@@ -1,12 +1,12 @@
 """Expectation-maximisation of mixtures of Gaussians and tables, with missing entries."""
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .mixtures import Mixture, average_mixtures, logsumexp
+from .mixtures import Mixture, average_mixtures, inflate, logsumexp, student_mixture
 
 MAX_PATTERNS = 64  # of missing entries with exact expectations; other rows are imputed by draws
 MAX_CLUSTERING_ROWS = 3000
@@ -17,9 +17,11 @@ MAX_SELECTION_ROWS = 2500  # training rows, and held-out rows, in the selection 
 MIN_ROWS = 12  # for a selection by held-out rows
 MIN_ROWS_OF_COMPONENT = 6
 INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
+DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0  # of freedom
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3  # candidates of Prior.diagonal
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
+LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates in cross-validation
 MIN_COLUMNS = 10  # of a covariance matrix whose eigenvalues are shrunk
 MIN_EIGENVALUE = 1e-14  # of a correlation matrix, relative to the largest one or to 1
 FLOOR = 1e-8  # variance that each covariance includes, for columns that are linear functions
@@ -379,24 +381,9 @@ def learn_mixture(rows, n_components, rng):
             completed = impute_rare_patterns(original, mixture, rng)
             mixture, scores = fit_mixture(completed, mixture, prior, 10)
         mixtures.append(mixture)
-    factor = choice.select_inflation(n_components, prior)
-    return inflate(average_mixtures(mixtures), factor), {"log_likelihood": scores}
-
-
-def inflate(mixture, factor):
-    """Return the mixture with inflated covariances, and with the same variance of each number.
-
-    If a component has few rows, its covariance is too small, and its mean is too far from the
-    overall mean. Therefore, the covariances are multiplied by the factor, and each number is then
-    scaled around its overall mean to the variance that it had before.
-    """
-    shares = np.exp(mixture.log_weights - logsumexp(mixture.log_weights))
-    mean = shares @ mixture.means
-    within = shares @ np.diagonal(mixture.covariances, axis1=1, axis2=2)
-    between = shares @ (mixture.means - mean) ** 2
-    scale = np.sqrt((within + between) / (factor * within + between))
-    covariances = factor * mixture.covariances * np.outer(scale, scale)
-    return replace(mixture, means=mean + scale * (mixture.means - mean), covariances=covariances)
+    factor, degrees = choice.select_spread(n_components, prior)
+    mixture = student_mixture(inflate(average_mixtures(mixtures), factor), degrees)
+    return mixture, {"log_likelihood": scores}
 
 
 def impute_rare_patterns(rows, mixture, rng):
@@ -437,41 +424,67 @@ class Selection:
             return 1 if n_components == "auto" else n_components, Prior(p + 2.0, DIAGONALS[-1])
         k = 2 if n_components == "auto" else n_components
         priors = [Prior(p + 2.0, share) for share in DIAGONALS]
-        _, prior = self._search([(k, prior) for prior in priors], 1)
+        (_, prior), _ = _search([(k, prior) for prior in priors], 1, self._score)
         if n_components == "auto":
             paths = [(k, prior) for k in N_COMPONENTS if k <= max(n / MIN_ROWS_OF_COMPONENT, 1)]
-            k, prior = self._search(paths, 2)
-        others = [(k, Prior(s * p + 2.0, prior.diagonal)) for s in COVARIANCES]
-        return self._search(others, 1) if k > 1 else (k, prior)
+            (k, prior), _ = _search(paths, 2, self._score)
+        is_cross_validated = len(self.folds) > 1
+        for strengths in (LARGE_COVARIANCES, COVARIANCES) if is_cross_validated else (COVARIANCES,):
+            if p > 0 and prior.covariance == p + 2.0:
+                others = [(k, Prior(s * p + 2.0, prior.diagonal)) for s in strengths]
+                (_, prior), _ = _search(others, 1, self._spread_score)
+        return k, prior
 
-    def _search(self, candidates, patience):
-        """Return the best candidate; stop after ``patience`` candidates without improvement."""
-        best, best_score, n_worse = candidates[0], -np.inf, 0
-        for candidate in candidates:
-            score = self._score(*candidate)
-            n_worse = 0 if score > best_score else n_worse + 1
-            if score > best_score:
-                best, best_score = candidate, score
-            if n_worse >= patience:
-                break
-        return best
+    def select_spread(self, n_components, prior):
+        """Return the factor of the covariances and the degrees of freedom of the distributions."""
+        (factor, degrees), _ = self._search_spread(n_components, prior)
+        return 1.0 + (factor - 1.0) * (1.0 - 1.0 / N_FOLDS), degrees  # the folds have fewer rows
 
-    def select_inflation(self, n_components, prior):
-        """Return the factor of the covariances that maximises the likelihood of held-out rows."""
+    def _search_spread(self, n_components, prior):
+        """Return the best factor and degrees of freedom for held-out rows, and their score."""
         fitted = self._fitted.get((n_components, prior), ())
-        scores = [sum(_score(inflate(m, f), rows) for m, rows in fitted) for f in INFLATIONS]
-        best = INFLATIONS[int(np.argmax(scores))]
-        return 1.0 + (best - 1.0) * (1.0 - 1.0 / N_FOLDS)  # the folds have fewer rows
+
+        def find_score(factor, degrees):
+            return sum(_score(student_mixture(inflate(m, factor), degrees), r) for m, r in fitted)
+
+        (factor, _), _ = _search([(f, np.inf) for f in INFLATIONS], 2, find_score)
+        return _search([(factor, degrees) for degrees in DEGREES], 2, find_score)
+
+    def _spread_score(self, n_components, prior):
+        """Return the score of held-out rows with the best factor and degrees of freedom."""
+        self._score(n_components, prior)
+        return self._search_spread(n_components, prior)[1]
 
     def _score(self, n_components, prior):
         """Return the weighted sum of log-likelihoods of held-out rows."""
+        if (n_components, prior) not in self._fitted:
+            self._fitted[n_components, prior] = self._fit_folds(n_components, prior)
+        return sum(_score(*pair) for pair in self._fitted[n_components, prior])
+
+    def _fit_folds(self, n_components, prior):
+        """Return pairs of a mixture, learned from some of the rows, and the held-out rows."""
         fitted = []
         for kept, out in self.folds:
             rows, held_out = self.rows.take(kept), self.rows.take(out)
             start = start_mixture(rows, n_components, prior, np.random.default_rng(0))
             fitted.append((fit_mixture(rows, start, prior, 20, 1e-3)[0], held_out))
-        self._fitted[n_components, prior] = fitted
-        return sum(_score(*pair) for pair in fitted)
+        return fitted
+
+
+def _search(candidates, patience, find_score):
+    """Return the best candidate and its score.
+
+    The search stops after ``patience`` candidates without improvement.
+    """
+    best, best_score, n_worse = candidates[0], -np.inf, 0
+    for candidate in candidates:
+        score = find_score(*candidate)
+        n_worse = 0 if score > best_score else n_worse + 1
+        if score > best_score:
+            best, best_score = candidate, score
+        if n_worse >= patience:
+            break
+    return best, best_score
 
 
 def _score(mixture, rows):

@@ -4,11 +4,13 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from .._kernels.gaussians import draw_missing_values, observed_log_densities
 
 LOG_2PI = np.log(2 * np.pi)
 TINY = 1e-300
+N_SCALES = 5  # of the covariances of a Student t distribution
 
 
 @dataclass(frozen=True)
@@ -366,6 +368,50 @@ def average_mixtures(mixtures):
         covariances=np.concatenate([m.covariances for m in mixtures]),
         tables=np.concatenate([m.tables for m in mixtures]),
     )
+
+
+def inflate(mixture, factor):
+    """Return the mixture with inflated covariances, and with the same variance of each number.
+
+    If a component has few rows, its covariance is too small, and its mean is too far from the
+    overall mean. Therefore, the covariances are multiplied by the factor, and each number is then
+    scaled around its overall mean to the variance that it had before.
+    """
+    shares = np.exp(mixture.log_weights - logsumexp(mixture.log_weights))
+    mean = shares @ mixture.means
+    within = shares @ np.diagonal(mixture.covariances, axis1=1, axis2=2)
+    between = shares @ (mixture.means - mean) ** 2
+    scale = np.sqrt((within + between) / (factor * within + between))
+    covariances = factor * mixture.covariances * np.outer(scale, scale)
+    return replace(mixture, means=mean + scale * (mixture.means - mean), covariances=covariances)
+
+
+def student_mixture(mixture, degrees):
+    """Return the mixture with Student t distributions, approximately, instead of Gaussians.
+
+    A multivariate Student t distribution is a Gaussian whose covariance is multiplied by a random
+    number, the inverse of a gamma variable. Here this number takes ``N_SCALES`` values of equal
+    probability and of mean 1, so the means and covariances do not change.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Mixture of Gaussians.
+    degrees : float
+        Degrees of freedom of the distributions. With ``inf`` they are Gaussian.
+
+    Returns
+    -------
+    Mixture
+        Mixture with ``N_SCALES`` components for each component.
+    """
+    if np.isinf(degrees):
+        return mixture
+    levels = (np.arange(N_SCALES) + 0.5) / N_SCALES
+    scales = 1.0 / gammaincinv(0.5 * degrees, levels)
+    copies = average_mixtures([mixture] * N_SCALES)
+    factors = np.repeat(scales / scales.mean(), mixture.n_components)
+    return replace(copies, covariances=factors[:, None, None] * copies.covariances)
 
 
 def _missing_patterns(X):

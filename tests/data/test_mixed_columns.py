@@ -326,6 +326,20 @@ def test_types_of_frames_with_one_data_type(dtype):
     assert types_of(mixed, by_dtype=False) == ["categorical", "integer"]
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "Int64"])
+@pytest.mark.parametrize("other", [np.arange(40) % 7, np.arange(40) % 21, np.linspace(-1, 1, 40)])
+def test_missing_entries_do_not_change_the_types(dtype, other):
+    few = pd.Series(np.arange(40) % 5).astype(dtype)
+    table = pd.DataFrame({"few": few, "other": other, "last": np.arange(40) % 3})
+    incomplete = table.assign(few=few.where(few.index > 2))
+    assert incomplete["few"].isna().any()
+    assert types_of(incomplete) == types_of(table)
+    polar = pl.DataFrame({c: table[c].to_list() for c in table})
+    assert types_of(polar.with_columns(few=pl.Series([None, *polar["few"][1:]]))) == types_of(polar)
+    floats = table.astype("float64").assign(other=0.5)
+    assert types_of(floats.assign(few=incomplete["few"].astype("float64"))) == types_of(floats)
+
+
 @pytest.mark.parametrize("names", ["int8 UInt64", "float double[pyarrow]", "Float32 halffloat"])
 def test_uniform_data_types(names):
     assert _are_uniform(names.split())
@@ -470,3 +484,18 @@ def test_transforms_find_point_masses_and_rounding(seed):
 def test_values_that_contradict_the_type_raise(kind, x, message):
     with pytest.raises(ValueError, match=message):
         learn_transform(np.array(x), np.ones(len(x)), kind, "a")
+
+
+@pytest.mark.parametrize("size", [1e300, 1e305, 1e307])
+@pytest.mark.parametrize("kind", ["continuous", "non-negative", "bounded", "integer"])
+def test_transforms_of_large_numbers(kind, size, seed):
+    """Draws are finite and in the range of floating-point numbers, without warnings."""
+    x = np.abs(np.random.default_rng(seed).normal(size=100)) * size
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = learn_transform(x, np.ones(100), kind)
+        draws = found.inverse(np.linspace(-40, 40, 100))
+        assert_allclose(found.inverse(found.forward(x)), x, rtol=1e-6)
+    assert np.isfinite(draws).all()
+    assert (np.diff(draws) >= -1e-12 * size).all()
+    assert draws[-1] > x.max() > draws[0]

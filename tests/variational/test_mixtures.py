@@ -9,16 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from potentials import mixture_of, neural
 from scipy.integrate import quad
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, multivariate_t
 
 from skmrf.variational.expectation_maximization import (
     _kernel,
     _kernel_hilbert,
-    inflate,
     shrink_eigenvalues,
 )
 from skmrf.variational.free_energy import QuadratureSettings, free_energy
-from skmrf.variational.mixtures import Mixture, average_mixtures
+from skmrf.variational.mixtures import Mixture, average_mixtures, inflate, student_mixture
 from skmrf.variational.quadrature import integrate, quadrature
 
 KINDS = {
@@ -586,3 +585,16 @@ def test_inflation_keeps_means_and_variances(kind, seed):
         assert_allclose(after, before)
     assert (moments(inflated)[2] > moments(mixture)[2]).all()
     assert_array_equal(inflated.tables, mixture.tables)
+
+
+@pytest.mark.parametrize("degrees", [5.0, 10.0, 20.0])
+def test_student_mixture_is_near_the_student_distribution(degrees, seed):
+    mixture = random_mixture(seed, "numbers", 1)
+    assert student_mixture(mixture, np.inf) is mixture
+    found, covariance = student_mixture(mixture, degrees), mixture.covariances[0]
+    assert_allclose(np.tensordot(np.exp(found.log_weights), found.covariances, 1), covariance)
+    shape = covariance * (degrees - 2) / degrees
+    exact = multivariate_t(mixture.means[0], shape, degrees)
+    X = exact.rvs(9000, random_state=np.random.default_rng(seed))
+    near, far = (np.mean(exact.logpdf(X) - m.log_density(X)) for m in (found, mixture))
+    assert abs(near) < 0.5 * far

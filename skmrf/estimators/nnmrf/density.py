@@ -43,6 +43,9 @@ class NNMRFDensity(TableDensity):
     .. math:: p(x) = \sum_k \alpha_k \, N(z; \mu_k, C_k) \prod_j \pi_{kj}(s_j)
         \prod_{i} |z_i'(x_i)|
 
+    If held-out rows have heavy tails, the covariances of a row are also multiplied by a random
+    scale, so that the Gaussians become approximate Student t distributions.
+
     Each numeric column has a monotone transform :math:`z_i`, learned from the data, with
     logarithmic tails, or with a support that ends at the bounds of the column. A value that
     repeats much more often than others, such as 0, has a point mass. Its state is a category
@@ -81,7 +84,8 @@ class NNMRFDensity(TableDensity):
         types have categories. Whole numbers of an array are categorical if there are at most 20
         distinct values, otherwise integers. In frames, they are integers unless there are at most
         two distinct values. A frame whose columns are all integers, or all floats, is treated like
-        an array. A str is the type of all columns, and a list has one type for each column. A dict
+        an array. Integers that pandas stores as floats, because of missing entries, count as
+        integers. A str is the type of all columns, and a list has one type for each column. A dict
         has the types of some columns, by name or index; the other columns are detected.
     categories : "auto" or list of lists, default="auto"
         Categories of each categorical column. "auto" uses the categories that the data type of a
@@ -100,7 +104,8 @@ class NNMRFDensity(TableDensity):
         Fitted model with ``potentials="network"``, of standardised numbers and of state codes. The
         state code of a category is its position in ``categories_``.
     mixture_ : Mixture
-        Model with ``potentials="gaussian"``: a mixture of transformed numbers and state codes. With
+        Model with ``potentials="gaussian"``: a mixture of transformed numbers and state codes. Each
+        scale of a Student t distribution is a component of its own. With
         ``potentials="network"``, a mixture that approximates the model. The Gaussian of the
         quadratic term is one of its components, with weight 0.05.
     edges_ : ndarray of shape (n_edges, 2)
