@@ -21,6 +21,7 @@ from ..training.regularization import (
     Fold,
     RegularizationPath,
     fit_path,
+    fit_strength,
     gain_over_reference,
     held_out_weights,
 )
@@ -258,6 +259,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     )
     rule = choose_reference(energy, splits, parameters)
     folds = [Fold(train, test, rule(train)) for train, test in splits]
+    complete = None if is_incomplete else folds[0]
     if not is_likelihood:
         folds = [_subsample(fold, rng) for fold in folds]
 
@@ -276,7 +278,8 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     if choice and is_refinable and not fits.interrupted:
         refined, fits = _refine(fits, choice, folds[0], parameters)
     if choice and refined is None and not is_likelihood:
-        choice = _check_likelihood(fits.energies, folds[0], choice)
+        fold = complete or folds[0]
+        choice = _check_likelihood(fits, fold, choice, path_learner, parameters)
     n_rows = effective_rows(data)
     weights = held_out_weights(folds)
     gains, errors = gain_over_reference(fits.row_scores, weights)
@@ -462,11 +465,16 @@ def _subsample(fold, rng):
     return fold._replace(train=train.take(rng.choice(len(train.X), n_rows, replace=False)))
 
 
-def _check_likelihood(energies, fold, best):
+def _check_likelihood(fits, fold, best, learner, parameters):
     """Return the index of the first model, from ``best`` to 0, that is better than the reference.
 
-    The comparison uses the log-likelihood of held-out rows, with the upper limit of log Z.
+    The comparison uses the log-likelihood of held-out rows, with the upper limit of log Z. Each
+    model is first trained on all rows of the fold, as long as the final model: only then can it
+    have the same modes far from the rows.
     """
+    energies = fits.energies
+    settings = _path_settings(parameters, learner, fold.train, fold.reference, 1.0)
+    settings = replace(settings, min_gain=FINAL_GAIN, max_iter=parameters.max_iter)
     reference = energies[0]
     exact = reference.without_zero_tables()
     base = reference.log_potential(fold.test.X) - expectations.exact_model(exact).log_partition(
@@ -474,7 +482,9 @@ def _check_likelihood(energies, fold, best):
     )
     weights = held_out_weights([fold])
     for index in range(best, 0, -1):
-        energy = energies[index]
+        energy, strength = energies[index], fits.strengths[index]
+        given = learner, fold, energy, settings, parameters.penalty, strength
+        energies[index] = energy = fit_strength(*given)
         _, upper = _refinement.quick_log_partition(energy, reference)
         if weights @ (energy.log_potential(fold.test.X) - upper - base) > 0:
             return index

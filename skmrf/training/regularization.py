@@ -110,7 +110,7 @@ def fit_path(learner, folds, settings, score_rows, penalty):
         _warn_long_path(learner, folds)
         for strength in STRENGTHS:
             energies = [
-                _fit(learner, fold, energy, settings, penalty, strength)
+                fit_strength(learner, fold, energy, settings, penalty, strength)
                 for fold, energy in zip(folds, energies, strict=True)
             ]
             row_scores = _score_all(score_rows, energies, folds)
@@ -171,7 +171,29 @@ def _gain_over_best(row_scores, weights):
     return gains[1], std_errors[1]
 
 
-def _fit(learner, fold, energy, settings, penalty, strength):
+def fit_strength(learner, fold, energy, settings, penalty, strength):
+    """Fit a model to the training rows of a fold.
+
+    Parameters
+    ----------
+    learner : Learner
+        Learner that has an objective.
+    fold : Fold
+        Training rows and reference model.
+    energy : FactorGraph
+        Initial model.
+    settings : Settings
+        Settings of the training loop, for any penalty.
+    penalty : {"l2", "l1", "group-l1"}
+        Penalty.
+    strength : float
+        Penalty strength times the number of rows.
+
+    Returns
+    -------
+    FactorGraph
+        Fitted model.
+    """
     alpha, reference = strength / effective_rows(fold.train), fold.reference
     settings = replace(settings, penalty=penalty_from(reference, penalty, alpha))
     start = loop.start(energy, learner, fold.train, settings, None)

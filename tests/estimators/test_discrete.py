@@ -21,8 +21,9 @@ from zoo import ZOO, brute, enumerate_states
 from skmrf import DiscreteMRF
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph
+from skmrf.estimators import _automatic, _refinement
 from skmrf.learners import CD, PCD, Exact
-from skmrf.training import EarlyStopping, ScoreMonitor
+from skmrf.training import EarlyStopping, ScoreMonitor, regularization
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*never occur in the data.*", "ignore::sklearn.exceptions.ConvergenceWarning"
@@ -442,3 +443,28 @@ def test_learns_the_models_of_the_zoo(name):
     fresh = truth.sample(5_000, random_state=1)
     gap = truth.score_samples(fresh) - model.score_samples(fresh)
     assert gap.mean() < energy.layout.n_parameters / 20_000 + 5 * gap.std() / np.sqrt(5_000)
+
+
+def test_strengths_are_checked_with_all_rows(monkeypatch, seed):
+    """A model of pseudo-likelihood that is worse than the reference on held-out rows is rejected.
+
+    It is trained on all rows of the fold before, although its penalty was chosen with fewer rows.
+    """
+    n_rows = []
+
+    def fit_strength(learner, fold, *args):
+        n_rows.append(len(fold.train.X))
+        energy = regularization.fit_strength(learner, fold, *args)
+        return energy.with_theta({k: factor * v for k, v in energy.theta.items()})
+
+    ising = DiscreteMRF.from_energy(make_ising("grid", n_variables=16, coupling=0.4))
+    X = ising.sample(4000, random_state=seed)
+    monkeypatch.setattr(_refinement, "is_possible", lambda *_: False)
+    monkeypatch.setattr(_automatic, "MAX_EXACT_ENTRIES", 1)
+    monkeypatch.setattr(_automatic, "MAX_PATH_WORK", 1.0)
+    monkeypatch.setattr(_automatic, "fit_strength", fit_strength)
+    for factor in (1.0, 5.0):
+        n_rows.clear()
+        model = DiscreteMRF("pairwise", random_state=0).fit(X)
+        assert (model.alpha_ < np.inf) == (factor == 1.0)
+        assert min(n_rows) > 2 * _automatic.MIN_ROWS_TO_SPLIT * 0.75
