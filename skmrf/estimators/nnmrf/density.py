@@ -43,8 +43,17 @@ class NNMRFDensity(TableDensity):
     .. math:: p(x) = \sum_k \alpha_k \, N(z; \mu_k, C_k) \prod_j \pi_{kj}(s_j)
         \prod_{i} |z_i'(x_i)|
 
-    If held-out rows have heavy tails, the covariances of a row are also multiplied by a random
-    scale, so that the Gaussians become approximate Student t distributions.
+    If held-out rows have heavy tails, each Gaussian is replaced by an approximate Student t
+    distribution with :math:`\nu` degrees of freedom. It is a mixture of five Gaussians, and its
+    mean and covariance are those of the Gaussian:
+
+    .. math:: \frac{1}{5} \sum_{m=1}^5 N(z; \mu_k, c_m C_k), \qquad
+        c_m \propto 1 / F_\nu^{-1}\big(\tfrac{m - 1/2}{5}\big), \qquad \sum_m c_m = 5
+
+    :math:`F_\nu` is the distribution function of the chi-squared distribution with :math:`\nu`
+    degrees of freedom. If a row has missing numbers, the marginals of the five Gaussians are used.
+    Densities, conditional distributions and draws are those of this mixture. The log-likelihood of
+    held-out rows selects :math:`\nu`, from 5 to 200, or Gaussians.
 
     Each numeric column has a monotone transform :math:`z_i`, learned from the data, with
     logarithmic tails, or with a support that ends at the bounds of the column. A value that
