@@ -35,6 +35,7 @@ from skmrf.variational.expectation_maximization import (
     Prior,
     Rows,
     Selection,
+    _student_score,
     fit_mixture,
     inflate,
     joint_log_densities,
@@ -42,6 +43,7 @@ from skmrf.variational.expectation_maximization import (
     shrink_eigenvalues,
     start_mixture,
 )
+from skmrf.variational.mixtures import student_mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -387,6 +389,7 @@ def test_gaussian_density_integrates_to_one(kind, seed):
     assert transform.spikes.tolist() == [spike]
     ends = transform.forward(np.array([low + 1e-9, high - 1e-9]))
     grid = transform.inverse(np.linspace(*ends, 20_001))
+    grid = np.concatenate([[low + 1e-9], grid, [high - 1e-9]])  # transforms end before bounds
     total = 0.0
     for state in (0, 1):
         p = np.exp(model.score_samples(np.stack([grid, np.full(len(grid), state)], axis=1)))
@@ -497,6 +500,27 @@ def test_selection_of_degrees_of_freedom(has_heavy_tails, seed, monkeypatch):
     assert gaussian.n_components == 1
     gain = np.mean(student.log_density(X[600:]) - gaussian.log_density(X[600:]))
     assert (gain > 0.1) if has_heavy_tails else (abs(gain) < 0.02)
+
+
+@pytest.mark.parametrize("degrees", [np.inf, 100.0, 5.0])
+def test_scores_of_student_mixtures(degrees, seed):
+    """The score without new factors of the covariances is that of the Student mixture."""
+    rng = np.random.default_rng(seed)
+    X = np.c_[rng.standard_t(4, size=(200, 3)), rng.integers(3, size=200)]
+    X[rng.random(X.shape) < 0.2] = np.nan
+    rows = Rows(X, np.array([0, 0, 0, 3]), rng.random(200), np.zeros(3))
+    mixture = start_mixture(rows, 3, Prior(5.0, 0.1), rng)
+    expected = rows.weights @ student_mixture(mixture, degrees).log_density(X)
+    assert _student_score(mixture, rows)(degrees) == pytest.approx(expected)
+
+
+def test_categories_have_no_degrees_of_freedom(seed):
+    """A table without numbers has no copies of its components."""
+    codes = np.random.default_rng(seed).integers(3, size=(200, 2)).astype(float)
+    rows = Rows(codes, np.array([3, 3]), np.ones(200), np.zeros(0))
+    for k in (1, 2):
+        mixture, _ = learn_mixture(rows, k, np.random.default_rng(0))
+        assert mixture.n_components == (1 if k == 1 else 2 * k)
 
 
 BAD_TABLES = {
