@@ -62,7 +62,10 @@ class NNMRFDensity(TableDensity):
     respect to the counting measure for categories, and with respect to Lebesgue measure for numbers
     without a point mass. For a point mass, it is the probability divided by the unit of rounding of
     the column, or by 1 if the column is not rounded. Rounded columns and integers have the density
-    of the number before rounding, and draws are rounded.
+    of the number before rounding, and draws are rounded. Between a bound
+    and half the distance from the bound to the nearest training value, the density given the other
+    columns is constant. With few rows, the integral of a density with bounds is therefore only
+    near 1.
 
     With ``potentials="network"``, the potentials are small neural networks:
 
@@ -93,9 +96,10 @@ class NNMRFDensity(TableDensity):
         types have categories. Whole numbers of an array are categorical if there are at most 20
         distinct values, otherwise integers. In frames, they are integers unless there are at most
         two distinct values. A frame whose columns are all integers, or all floats, is treated like
-        an array. Integers that pandas stores as floats, because of missing entries, count as
-        integers. A str is the type of all columns, and a list has one type for each column. A dict
-        has the types of some columns, by name or index; the other columns are detected.
+        an array. pandas stores integers with missing entries as floats. They count as integers if
+        the other columns are integers. A str is the type of all columns, and a list has one type
+        for each column. A dict has the types of some columns, by name or index; the other columns
+        are detected.
     categories : "auto" or list of lists, default="auto"
         Categories of each categorical column. "auto" uses the categories that the data type of a
         frame's column declares, otherwise those seen during fit.
