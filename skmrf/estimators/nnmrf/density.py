@@ -62,10 +62,9 @@ class NNMRFDensity(TableDensity):
     respect to the counting measure for categories, and with respect to Lebesgue measure for numbers
     without a point mass. For a point mass, it is the probability divided by the unit of rounding of
     the column, or by 1 if the column is not rounded. Rounded columns and integers have the density
-    of the number before rounding, and draws are rounded. Between a bound
-    and half the distance from the bound to the nearest training value, the density given the other
-    columns is constant. With few rows, the integral of a density with bounds is therefore only
-    near 1.
+    of the number before rounding, and draws are rounded. Between a bound and half
+    the distance from the bound to the nearest training value, the density given the other columns
+    is constant. With few rows, the integral of a density with bounds is therefore only near 1.
 
     With ``potentials="network"``, the potentials are small neural networks:
 
@@ -315,7 +314,7 @@ class NNMRFDensity(TableDensity):
         codes = self._encode(X)
         if self._is_gaussian:
             return log_densities(self.mixture_, self._columns, codes)
-        if self._density_kind == "mixture":
+        if self._find_density_kind() == "mixture":
             logs = self.mixture_.log_density(codes)
         else:
             log_partition = self.log_partition_
@@ -323,9 +322,8 @@ class NNMRFDensity(TableDensity):
             logs = observed_log_potential(self.energy_, *given) - log_partition
         return logs - self._columns.log_scale(codes)
 
-    @property
-    def _density_kind(self):
-        """Distribution of a model with networks that is scored: "mixture" or "mrf"."""
+    def _find_density_kind(self):
+        """Return the distribution of a model with networks that is scored: "mixture" or "mrf"."""
         networks = self._make_potentials()
         if not isinstance(networks, NetworkPotentials):
             raise ValueError(
@@ -346,7 +344,7 @@ class NNMRFDensity(TableDensity):
     def _impute(self, codes, strategy, rng=None):
         if self._is_gaussian:
             return impute_gaussians(self.mixture_, self._columns, codes, strategy, rng)
-        energy = None if self._density_kind == "mixture" else self.energy_
+        energy = None if self._find_density_kind() == "mixture" else self.energy_
         mixture = self.mixture_ if energy is None else self._proposal()
         return impute_rows(energy, mixture, codes, strategy, self._seed if rng is None else rng)
 
