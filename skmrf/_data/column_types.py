@@ -104,9 +104,10 @@ def find_column_types(X, columns, *, by_dtype=True):
     there are at most two distinct values. If all data types of a frame are integers, or all are
     floats, they do not distinguish numbers from codes of categories. The frame is then treated like
     an array. pandas stores integers with missing entries as floats, so a column of floats counts as
-    integers if it has missing entries and whole numbers only. Other columns are "bounded" if their
-    values fill the range from 0 to 1, or if many values are near the smallest and near the largest
-    value. They are "non-negative" if no value is negative, and otherwise "continuous".
+    integers if it has missing entries and whole numbers only, and all other columns are integers.
+    Other columns are "bounded" if their values fill the range from 0 to 1, or if many values are
+    near the smallest and near the largest value. They are "non-negative" if no value is negative,
+    and otherwise "continuous".
 
     Parameters
     ----------

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .mixtures import Mixture, average_mixtures, inflate, logsumexp, student_mixture
+from .mixtures import (
+    Mixture,
+    average_mixtures,
+    inflate,
+    logsumexp,
+    student_log_densities,
+    student_mixture,
+)
 
 MAX_PATTERNS = 64  # of missing entries with exact expectations; other rows are imputed by draws
 MAX_CLUSTERING_ROWS = 3000
@@ -68,11 +75,8 @@ class Rows:
 
     def one_hot(self):
         """Return indicators of the states, one array of shape (n_rows, n_states) per variable."""
-        out = []
-        for j in np.flatnonzero(self.n_states):
-            states = np.arange(self.n_states[j])
-            out.append((self.X[:, j, None] == states).astype(float))
-        return out
+        states = ((j, np.arange(self.n_states[j])) for j in np.flatnonzero(self.n_states))
+        return [(self.X[:, j, None] == codes).astype(float) for j, codes in states]
 
 
 @dataclass(frozen=True)
@@ -150,22 +154,13 @@ def joint_log_densities(mixture, rows, groups=None):
     parts : list of (Completion, ndarray)
         Completion of each group of rows, and the indices of the rows.
     """
-    logs = table_log_densities(mixture, rows.X) + mixture.log_weights[:, None]
+    logs = mixture.table_log_densities(rows.X) + mixture.log_weights[:, None]
     numbers, parts = rows.numbers, []
     for observed, here in rows.groups() if groups is None else groups:
         part = Completion(mixture, numbers[np.ix_(here, observed)], observed)
         logs[:, here] += part.log_densities
         parts.append((part, here))
     return logs, parts
-
-
-def table_log_densities(mixture, X):
-    """Return the log-probability of each row's states under each component."""
-    out, log_tables = np.zeros((mixture.n_components, len(X))), mixture.log_tables
-    for d, j in enumerate(mixture.discrete):
-        observed = ~np.isnan(X[:, j])
-        out[:, observed] += log_tables[:, d, X[observed, j].astype(np.int64)]
-    return out
 
 
 class Completion:
@@ -190,9 +185,9 @@ class Completion:
         whitening = np.linalg.inv(roots)
         white = whitening @ X.T - (whitening @ means[:, o, None])
         log_dets = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-        squares = np.einsum("kir,kir->kr", white, white)
+        self.squares = np.einsum("kir,kir->kr", white, white)
         constant = 0.5 * np.log(2 * np.pi) * len(o)
-        self.log_densities = -0.5 * squares - (log_dets + constant)[:, None]
+        self.log_densities = -0.5 * self.squares - (log_dets + constant)[:, None]
         if len(m):
             cross = whitening @ S[:, o[:, None], m]
             self.slopes = np.swapaxes(whitening, 1, 2) @ cross
@@ -430,36 +425,36 @@ class Selection:
             (k, prior), _ = _search(paths, 2, self._score)
         is_cross_validated = len(self.folds) > 1
         for strengths in (LARGE_COVARIANCES, COVARIANCES) if is_cross_validated else (COVARIANCES,):
-            if p > 0 and prior.covariance == p + 2.0:
+            if p > 0 and prior.covariance == p + 2.0:  # larger weights have lower scores
                 others = [(k, Prior(s * p + 2.0, prior.diagonal)) for s in strengths]
                 (_, prior), _ = _search(others, 1, self._spread_score)
         return k, prior
 
     def select_spread(self, n_components, prior):
         """Return the factor of the covariances and the degrees of freedom of the distributions."""
-        (factor, degrees), _ = self._search_spread(n_components, prior)
+        (factor, degrees), _ = self._search_spread((n_components, prior))
         return 1.0 + (factor - 1.0) * (1.0 - 1.0 / N_FOLDS), degrees  # the folds have fewer rows
 
-    def _search_spread(self, n_components, prior):
+    def _search_spread(self, candidate):
         """Return the best factor and degrees of freedom for held-out rows, and their score."""
-        fitted = self._fitted.get((n_components, prior), ())
+        fitted = self._fitted.get(candidate, ())
+        factors = INFLATIONS if candidate[0] > 1 else INFLATIONS[:1]  # one component is unchanged
+        degrees = DEGREES if len(self.rows.noise) else DEGREES[:1]
+        factor, _ = _search(factors, 2, lambda f: sum(_score(inflate(m, f), r) for m, r in fitted))
+        folds = [_student_score(inflate(m, factor), r) for m, r in fitted]
+        best, score = _search(degrees, 2, lambda d: sum(fold(d) for fold in folds))
+        return (factor, best), score
 
-        def find_score(factor, degrees):
-            return sum(_score(student_mixture(inflate(m, factor), degrees), r) for m, r in fitted)
-
-        (factor, _), _ = _search([(f, np.inf) for f in INFLATIONS], 2, find_score)
-        return _search([(factor, degrees) for degrees in DEGREES], 2, find_score)
-
-    def _spread_score(self, n_components, prior):
+    def _spread_score(self, candidate):
         """Return the score of held-out rows with the best factor and degrees of freedom."""
-        self._score(n_components, prior)
-        return self._search_spread(n_components, prior)[1]
+        self._score(candidate)
+        return self._search_spread(candidate)[1]
 
-    def _score(self, n_components, prior):
+    def _score(self, candidate):
         """Return the weighted sum of log-likelihoods of held-out rows."""
-        if (n_components, prior) not in self._fitted:
-            self._fitted[n_components, prior] = self._fit_folds(n_components, prior)
-        return sum(_score(*pair) for pair in self._fitted[n_components, prior])
+        if candidate not in self._fitted:
+            self._fitted[candidate] = self._fit_folds(*candidate)
+        return sum(_score(*pair) for pair in self._fitted[candidate])
 
     def _fit_folds(self, n_components, prior):
         """Return pairs of a mixture, learned from some of the rows, and the held-out rows."""
@@ -478,7 +473,7 @@ def _search(candidates, patience, find_score):
     """
     best, best_score, n_worse = candidates[0], -np.inf, 0
     for candidate in candidates:
-        score = find_score(*candidate)
+        score = find_score(candidate)
         n_worse = 0 if score > best_score else n_worse + 1
         if score > best_score:
             best, best_score = candidate, score
@@ -489,3 +484,15 @@ def _search(candidates, patience, find_score):
 
 def _score(mixture, rows):
     return float(rows.weights @ logsumexp(joint_log_densities(mixture, rows)[0]))
+
+
+def _student_score(mixture, rows):
+    """Return a function that maps degrees of freedom to the score of ``student_mixture``.
+
+    The covariances are factorised only once.
+    """
+    logs, parts = joint_log_densities(mixture, rows)
+    squares, n_numbers = np.zeros(logs.shape), (~np.isnan(rows.numbers)).sum(axis=1)
+    for part, here in parts:
+        squares[:, here] = part.squares
+    return lambda d: float(rows.weights @ student_log_densities(logs, squares, n_numbers, d))

@@ -158,11 +158,15 @@ class Mixture:
         pattern = _missing_patterns(numbers)
         order = np.argsort(pattern, kind="stable")
         observed_log_densities(numbers, pattern, order, self.means, self.covariances, log_densities)
-        log_tables = self.log_tables
-        for d, i in enumerate(self.discrete):
-            rows = np.flatnonzero(~np.isnan(X[:, i]))
-            log_densities[:, rows] += log_tables[:, d, X[rows, i].astype(np.int64)]
-        return log_densities
+        return log_densities + self.table_log_densities(X)
+
+    def table_log_densities(self, X):
+        """Return the log-probability of each row's observed states under each component."""
+        out, log_tables = np.zeros((self.n_components, len(X))), self.log_tables
+        for d, j in enumerate(self.discrete):
+            rows = np.flatnonzero(~np.isnan(X[:, j]))
+            out[:, rows] += log_tables[:, d, X[rows, j].astype(np.int64)]
+        return out
 
     def with_defensive_component(self, mean, covariance, share=0.1):
         """Return the mixture with an additional wide component, which bounds its density below.
@@ -407,11 +411,43 @@ def student_mixture(mixture, degrees):
     """
     if np.isinf(degrees):
         return mixture
-    levels = (np.arange(N_SCALES) + 0.5) / N_SCALES
-    scales = 1.0 / gammaincinv(0.5 * degrees, levels)
     copies = average_mixtures([mixture] * N_SCALES)
-    factors = np.repeat(scales / scales.mean(), mixture.n_components)
+    factors = np.repeat(_student_scales(degrees), mixture.n_components)
     return replace(copies, covariances=factors[:, None, None] * copies.covariances)
+
+
+def student_log_densities(logs, squares, n_numbers, degrees):
+    """Return the log-densities of rows under :func:`student_mixture`.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (n_components, n_rows)
+        Joint log-densities of the components and rows of the mixture of Gaussians, in nats.
+    squares : ndarray of shape (n_components, n_rows)
+        Squared Mahalanobis distances of the rows from the means.
+    n_numbers : ndarray of shape (n_rows,)
+        Number of observed numbers of each row.
+    degrees : float
+        Degrees of freedom of the distributions. With ``inf`` they are Gaussian.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Log-densities in nats.
+    """
+    if np.isinf(degrees):
+        return logsumexp(logs)
+    terms = [
+        logs + 0.5 * (1.0 - 1.0 / scale) * squares - 0.5 * np.log(scale) * n_numbers
+        for scale in _student_scales(degrees)
+    ]
+    return logsumexp(np.concatenate(terms)) - np.log(N_SCALES)
+
+
+def _student_scales(degrees):
+    """Return the factors of the covariances of a Gaussian that give a Student t distribution."""
+    scales = 1.0 / gammaincinv(0.5 * degrees, (np.arange(N_SCALES) + 0.5) / N_SCALES)
+    return scales / scales.mean()
 
 
 def _missing_patterns(X):

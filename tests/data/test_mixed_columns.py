@@ -497,5 +497,6 @@ def test_transforms_of_large_numbers(kind, size, seed):
         draws = found.inverse(np.linspace(-40, 40, 100))
         assert_allclose(found.inverse(found.forward(x)), x, rtol=1e-6)
     assert np.isfinite(draws).all()
+    assert np.isfinite(found.high) == (kind == "bounded")
     assert (np.diff(draws) >= -1e-12 * size).all()
     assert draws[-1] > x.max() > draws[0]

@@ -116,6 +116,12 @@ VARIANTS += [pytest.param(estimator, marks=pytest.mark.long) for estimator in LO
 VARIANTS += [pytest.param(estimator, marks=pytest.mark.slow) for estimator in SLOW_VARIANTS]
 
 
+@pytest.mark.parametrize("estimator", LONG_VARIANTS, ids=repr)
+def test_names_of_attributes(estimator):
+    """``dir`` reads all attributes, so that it fails if a property raises a ValueError."""
+    assert "fit" in dir(estimator)
+
+
 @pytest.mark.parametrize("estimator", VARIANTS, ids=repr)
 def test_check_estimator(estimator):
     with warnings.catch_warnings():

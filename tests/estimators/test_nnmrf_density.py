@@ -24,7 +24,7 @@ from estimator_models import (
     with_gap,
 )
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 
@@ -35,6 +35,7 @@ from skmrf.variational.expectation_maximization import (
     Prior,
     Rows,
     Selection,
+    _student_score,
     fit_mixture,
     inflate,
     joint_log_densities,
@@ -42,6 +43,7 @@ from skmrf.variational.expectation_maximization import (
     shrink_eigenvalues,
     start_mixture,
 )
+from skmrf.variational.mixtures import student_mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -387,6 +389,7 @@ def test_gaussian_density_integrates_to_one(kind, seed):
     assert transform.spikes.tolist() == [spike]
     ends = transform.forward(np.array([low + 1e-9, high - 1e-9]))
     grid = transform.inverse(np.linspace(*ends, 20_001))
+    grid = np.concatenate([[low + 1e-9], grid, [high - 1e-9]])  # transforms end before bounds
     total = 0.0
     for state in (0, 1):
         p = np.exp(model.score_samples(np.stack([grid, np.full(len(grid), state)], axis=1)))
@@ -497,6 +500,31 @@ def test_selection_of_degrees_of_freedom(has_heavy_tails, seed, monkeypatch):
     assert gaussian.n_components == 1
     gain = np.mean(student.log_density(X[600:]) - gaussian.log_density(X[600:]))
     assert (gain > 0.1) if has_heavy_tails else (abs(gain) < 0.02)
+
+
+@pytest.mark.parametrize("degrees", [np.inf, 100.0, 5.0])
+def test_scores_of_student_mixtures(degrees, seed):
+    """Student mixtures have the documented density, and scores are sums of log-densities."""
+    rng = np.random.default_rng(seed)
+    X = np.c_[rng.standard_t(4, size=(200, 3)), rng.integers(3, size=200)]
+    X[rng.random(X.shape) < 0.2] = np.nan
+    rows = Rows(X, np.array([0, 0, 0, 3]), rng.random(200), np.zeros(3))
+    mixture = start_mixture(rows, 5, Prior(5.0, 0.1), rng)
+    scales = 1.0 / chi2.ppf([0.1, 0.3, 0.5, 0.7, 0.9], min(degrees, 1e9))
+    parts = [replace(mixture, covariances=c * mixture.covariances) for c in scales / scales.mean()]
+    expected = np.log(np.mean([np.exp(part.log_density(X)) for part in parts], axis=0))
+    assert_allclose(student_mixture(mixture, degrees).log_density(X), expected, atol=1e-4)
+    assert _student_score(mixture, rows)(degrees) == pytest.approx(
+        rows.weights @ expected, rel=1e-5
+    )
+
+
+def test_categories_have_no_degrees_of_freedom(seed):
+    """A table without numbers has no copies of its components."""
+    codes = np.random.default_rng(seed).integers(3, size=(200, 2)).astype(float)
+    rows = Rows(codes, np.array([3, 3]), np.ones(200), np.zeros(0))
+    learned = [learn_mixture(rows, k, np.random.default_rng(0))[0] for k in (1, 2)]
+    assert [mixture.n_components for mixture in learned] == [1, 4]
 
 
 BAD_TABLES = {

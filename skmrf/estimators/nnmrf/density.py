@@ -43,8 +43,17 @@ class NNMRFDensity(TableDensity):
     .. math:: p(x) = \sum_k \alpha_k \, N(z; \mu_k, C_k) \prod_j \pi_{kj}(s_j)
         \prod_{i} |z_i'(x_i)|
 
-    If held-out rows have heavy tails, the covariances of a row are also multiplied by a random
-    scale, so that the Gaussians become approximate Student t distributions.
+    If held-out rows have heavy tails, each Gaussian is replaced by an approximate Student t
+    distribution with :math:`\nu` degrees of freedom. It is a mixture of five Gaussians, and its
+    mean and covariance are those of the Gaussian:
+
+    .. math:: \frac{1}{5} \sum_{m=1}^5 N(z; \mu_k, c_m C_k), \qquad
+        c_m \propto 1 / F_\nu^{-1}\big(\tfrac{m - 1/2}{5}\big), \qquad \sum_m c_m = 5
+
+    :math:`F_\nu` is the distribution function of the chi-squared distribution with :math:`\nu`
+    degrees of freedom. If a row has missing numbers, the marginals of the five Gaussians are used.
+    Densities, conditional distributions and draws are those of this mixture. The log-likelihood of
+    held-out rows selects :math:`\nu`, from 5 to 200, or Gaussians.
 
     Each numeric column has a monotone transform :math:`z_i`, learned from the data, with
     logarithmic tails, or with a support that ends at the bounds of the column. A value that
@@ -53,7 +62,9 @@ class NNMRFDensity(TableDensity):
     respect to the counting measure for categories, and with respect to Lebesgue measure for numbers
     without a point mass. For a point mass, it is the probability divided by the unit of rounding of
     the column, or by 1 if the column is not rounded. Rounded columns and integers have the density
-    of the number before rounding, and draws are rounded.
+    of the number before rounding, and draws are rounded. Between a bound and half
+    the distance from the bound to the nearest training value, the density given the other columns
+    is constant. With few rows, the integral of a density with bounds is therefore only near 1.
 
     With ``potentials="network"``, the potentials are small neural networks:
 
@@ -84,9 +95,10 @@ class NNMRFDensity(TableDensity):
         types have categories. Whole numbers of an array are categorical if there are at most 20
         distinct values, otherwise integers. In frames, they are integers unless there are at most
         two distinct values. A frame whose columns are all integers, or all floats, is treated like
-        an array. Integers that pandas stores as floats, because of missing entries, count as
-        integers. A str is the type of all columns, and a list has one type for each column. A dict
-        has the types of some columns, by name or index; the other columns are detected.
+        an array. pandas stores integers with missing entries as floats. They count as integers if
+        the other columns are integers. A str is the type of all columns, and a list has one type
+        for each column. A dict has the types of some columns, by name or index; the other columns
+        are detected.
     categories : "auto" or list of lists, default="auto"
         Categories of each categorical column. "auto" uses the categories that the data type of a
         frame's column declares, otherwise those seen during fit.
@@ -302,7 +314,7 @@ class NNMRFDensity(TableDensity):
         codes = self._encode(X)
         if self._is_gaussian:
             return log_densities(self.mixture_, self._columns, codes)
-        if self._density_kind == "mixture":
+        if self._find_density_kind() == "mixture":
             logs = self.mixture_.log_density(codes)
         else:
             log_partition = self.log_partition_
@@ -310,9 +322,8 @@ class NNMRFDensity(TableDensity):
             logs = observed_log_potential(self.energy_, *given) - log_partition
         return logs - self._columns.log_scale(codes)
 
-    @property
-    def _density_kind(self):
-        """Distribution of a model with networks that is scored: "mixture" or "mrf"."""
+    def _find_density_kind(self):
+        """Return the distribution of a model with networks that is scored: "mixture" or "mrf"."""
         networks = self._make_potentials()
         if not isinstance(networks, NetworkPotentials):
             raise ValueError(
@@ -333,7 +344,7 @@ class NNMRFDensity(TableDensity):
     def _impute(self, codes, strategy, rng=None):
         if self._is_gaussian:
             return impute_gaussians(self.mixture_, self._columns, codes, strategy, rng)
-        energy = None if self._density_kind == "mixture" else self.energy_
+        energy = None if self._find_density_kind() == "mixture" else self.energy_
         mixture = self.mixture_ if energy is None else self._proposal()
         return impute_rows(energy, mixture, codes, strategy, self._seed if rng is None else rng)
 
