@@ -166,9 +166,9 @@ def maximise_locally(start, end, ptr, neighbours, kinds, sides, nodes, tables, s
 
 # Sums of many chains ------------------------------------------------------------------------
 #
-# Arrays of shape (n_positions, n_labels, N_LANES) have the chains of a group in the last axis, in
-# rows of N_LANES entries, which are found by their index in the flat array. If the tuple ``labels``
-# is not empty, loops over labels are unrolled, and products stay in registers.
+# Arrays of shape (n_positions, n_labels, N_LANES) have the chains of a group in the last axis. A
+# row of N_LANES entries is found by its index in the flat array. If the tuple ``labels`` is not
+# empty, loops over labels are unrolled, and products stay in registers.
 
 
 @inlined

@@ -115,7 +115,7 @@ def test_contraction_that_fails(seed):
 
 
 def test_truncation_of_grids_is_noticed(seed):
-    """With bonds that are too small, log Z of neighbouring rows differs."""
+    """Log Z of neighbouring rows differs if the bond dimension is too small."""
     graphs, potentials = random_grids(
         (12, 13), np.random.default_rng(seed), np.log1p(3**0.5) * np.eye(3)
     )
