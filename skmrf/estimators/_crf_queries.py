@@ -85,13 +85,19 @@ class CRFQueries:
             potentials = constrain(potentials, graphs, pairs, first)
         return examples.form, graphs, potentials
 
-    def _check_possible(self, log_potentials):
+    def _check_possible(self, graphs, log_potentials):
         impossible = np.flatnonzero(log_potentials == -np.inf)
         if impossible.size:
-            raise ValueError(
+            message = (
                 f"Example {impossible[0]} has no labels that satisfy the constraints; check "
                 "allowed and given."
             )
+            if graphs.trees is None:
+                message += (
+                    " In a graph with cycles, the sums over labels also underflow if weights are "
+                    "very large; then increase alpha."
+                )
+            raise ValueError(message)
 
     def _sums(self, graphs, potentials, **options):
         options |= {"method": self.learner_.inference, **self.learner_.solver_options()}
@@ -103,7 +109,7 @@ class CRFQueries:
                 f"{len(graphs)} examples, so their probabilities have an unknown error. Increase "
                 "max_iter or damping of the learner skmrf.learners.CRFPropagation."
             )
-        self._check_possible(sums.log_z)
+        self._check_possible(graphs, sums.log_z)
         return sums
 
     def _shapes(self, form):
@@ -134,7 +140,7 @@ class CRFQueries:
         form, graphs, potentials = self._condition(X, sequence_ids, allowed, given)
         with parallel_jobs(self.n_jobs):
             states, scores = label_graphs.maxima(graphs, potentials)
-        self._check_possible(scores)
+        self._check_possible(graphs, scores)
         return form.restore(self._labels(states), graphs.node_ptr)
 
     def predict_marginals(self, X, *, sequence_ids=None, allowed=None, given=None):
@@ -208,9 +214,9 @@ class CRFQueries:
             Probability of each labelling.
         """
         check_number("k", k, low=1, integer=True)
-        _, graphs, potentials = self._condition(X, sequence_ids, allowed, given)
+        form, graphs, potentials = self._condition(X, sequence_ids, allowed, given)
         states, scores = label_graphs.best(graphs, potentials, k)
-        log_z = self._sums(graphs, potentials).log_z
+        log_z = self._sums(graphs, potentials, shapes=self._shapes(form)).log_z
         pairs = zip(scores, log_z, strict=True)
         return [self._labels(s) for s in states], [np.exp(s - z) for s, z in pairs]
 

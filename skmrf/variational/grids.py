@@ -9,7 +9,7 @@ BLOCK_BYTES = 2**26  # of those of grids that are contracted at a time
 SMALL_STEP = 2e-4  # between the values of log Z of neighbouring rows, in nats
 LARGEST_STEP = 0.005  # the same, for the largest bond dimension
 SMALLEST_VALUE = 1e-14  # singular values, relative to the largest one
-SMALLEST_MESSAGE = 1e-100
+SMALLEST_MESSAGE = 0.1  # smaller messages are replaced by it
 
 
 def bond_dimensions(shape, n_labels):
@@ -69,7 +69,9 @@ def contract(nodes, tables, messages, size):
     time is proportional to the number of nodes.
 
     Nodes are first multiplied by messages, and tables are divided by them. This does not change the
-    model. With messages that are close to those of belief propagation, less is lost.
+    model. With messages of belief propagation, less is lost. Messages below 0.1 are replaced by
+    0.1, because smaller ones can cause the loss of modes of the model. Such a loss can be the same
+    from above and from below, so that log Z does not show it.
 
     Parameters
     ----------

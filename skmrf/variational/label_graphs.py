@@ -25,6 +25,7 @@ def _exponentials(graphs, potentials):
     return nodes, np.exp(potentials.tables - top[:, None, None]), tops, top
 
 
+@np.errstate(under="ignore")
 def sums(graphs, potentials, weights=None, *, max_iter=MAX_ITER, tol=TOL, damping=0.0, shapes=None):
     """Return the Bethe approximation of log Z, and the beliefs of nodes and edges.
 
@@ -105,6 +106,7 @@ def _contract_grids(graphs, shapes, arrays, messages, beliefs):
                     graphs, shape, pair, size, block, arrays, messages
                 )
                 is_reliable = grids.is_reliable(found, limit)
+                is_reliable &= np.isfinite(marginals).all(axis=(1, 2))
                 log_z[block[is_reliable]] = found[is_reliable].mean(axis=1)
                 beliefs[at[is_reliable]] = marginals[is_reliable]
     return log_z
@@ -133,6 +135,7 @@ def _ranges(graphs):
     return list(zip(nodes[:-1], nodes[1:], edges[:-1], edges[1:], strict=True))
 
 
+@np.errstate(under="ignore")
 def maxima(graphs, potentials):
     """Return labels with a large log-potential, by max-product propagation and local search.
 

@@ -465,3 +465,25 @@ def test_predictions_of_grids_are_contracted(seed):
     assert_allclose(
         model.log_likelihood(images, y), exact.log_likelihood(images, y), atol=1e-4, rtol=0.0
     )
+
+
+def test_best_labellings_of_small_grids(seed):
+    """Their probabilities do not have the errors of belief propagation."""
+    rng = np.random.default_rng(seed)
+    images = [rng.normal(size=(3, 3, 2)) for _ in range(4)]
+    y = [np.where(x[..., 0] + rng.normal(size=(3, 3)) > 0.0, "a", "b") for x in images]
+    model = CRF("grid", "bp", **QUICK).fit(images, y)
+    tables = 3.0 * np.stack([np.eye(2), -np.eye(2)])
+    model.energy_ = model.energy_.with_theta(model.energy_.theta | {"transition": tables})
+    _, probabilities = model.predict_best(images, 2**9)
+    assert_allclose([p.sum() for p in probabilities], 1.0, rtol=1e-6)
+
+
+def test_large_weights_of_grids(seed):
+    rng = np.random.default_rng(seed)
+    images = [rng.normal(size=(3, 3, 2)) for _ in range(4)]
+    model = CRF("grid", "bp", **QUICK).fit(images, [x.argmax(axis=2) for x in images])
+    theta = model.energy_.theta
+    model.energy_ = model.energy_.with_theta({key: 1e5 * value for key, value in theta.items()})
+    with pytest.raises(ValueError, match="In a graph with cycles, the sums over labels also under"):
+        model.predict_marginals(images)

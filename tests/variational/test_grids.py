@@ -68,6 +68,12 @@ def two_modes(rng):
     return graphs, potentials._replace(nodes=0.02 * potentials.nodes)
 
 
+def two_strong_modes(rng):
+    """Let all nodes have the same label. The nodes alone prefer different labels."""
+    graphs, potentials = random_grids((8, 9), rng, 8.0 * np.eye(3))
+    return graphs, potentials._replace(nodes=potentials.nodes - potentials.nodes.mean(axis=0))
+
+
 def contradicting_borders(rng):
     """Give label 0 to the first row and label 2 to the last; the border between is anywhere."""
     graphs, potentials = random_grids((8, 9), rng, 3.0 * np.eye(3))
@@ -89,7 +95,8 @@ def large_log_potentials(rng):
 
 
 HARD = (
-    impossible_neighbours, two_modes, contradicting_borders, frustrated_signs, large_log_potentials
+    impossible_neighbours, two_modes, two_strong_modes, contradicting_borders, frustrated_signs,
+    large_log_potentials,
 )  # fmt: skip
 
 
@@ -107,7 +114,7 @@ def test_contraction_that_fails(seed):
     """Sums that underflow are noticed, and belief propagation is used."""
     graphs, potentials = random_grids((7, 9), np.random.default_rng(seed), 200.0 * np.eye(3))
     potentials = potentials._replace(nodes=200.0 * potentials.nodes)
-    with np.errstate(all="raise", under="ignore"):
+    with np.errstate(all="raise"):
         found = [propagation.sums(graphs, potentials, shapes=s) for s in (None, [(7, 9)])]
     assert_array_equal(found[0].nodes, found[1].nodes)
     assert_array_equal(found[0].log_z, found[1].log_z)
@@ -126,6 +133,60 @@ def test_truncation_of_grids_is_noticed(seed):
     assert np.ptp(log_z[1]) < np.ptp(log_z[0]) / 20
 
 
+def test_reliable_contractions():
+    log_z = np.array(
+        [[9, 9.004, 9.008], [9, 9, 9.006], [-np.inf] * 3, [9, 9, -np.inf], [np.nan, 9, 9]]
+    )
+    assert grids.is_reliable(log_z, 0.005).tolist() == [True, False, False, False, False]
+    assert grids.is_reliable(log_z[:, :1], 0.005).tolist() == [True, True, False, True, False]
+
+
+@pytest.mark.parametrize(("bonds", "used"), [((8, 16), [8]), ((2, 8), [2, 8]), ((1, 2), [1, 2])])
+def test_bonds_are_increased_until_rows_agree(bonds, used, seed, monkeypatch):
+    """Belief propagation is used if log Z of neighbouring rows differs with the largest bonds."""
+    rng, sizes, contract = np.random.default_rng(seed), [], grids.contract
+    graphs, potentials = random_grids((8, 13), rng, np.log1p(3**0.5) * np.eye(3))
+    potentials = potentials._replace(nodes=0.1 * potentials.nodes)
+    monkeypatch.setattr(grids, "BOND_DIMENSIONS", bonds)
+    monkeypatch.setattr(grids, "contract", lambda *x: sizes.append(x[-1]) or contract(*x))
+    found = propagation.sums(graphs, potentials, shapes=[(8, 13)])
+    assert sizes == used
+    if bonds == (1, 2):
+        assert_array_equal(found.nodes, propagation.sums(graphs, potentials).nodes)
+    else:
+        exact = label_graphs.sums(graphs, potentials, method="exact")
+        assert_allclose(found.nodes, exact.nodes, atol=1e-3)
+
+
+def test_messages_reduce_the_errors_of_grids(seed, monkeypatch):
+    """With equal messages, more is lost."""
+    graphs, potentials = random_grids((8, 20), np.random.default_rng(seed))
+    potentials.tables[:] *= 1.5
+    exact, errors = label_graphs.sums(graphs, potentials, method="exact"), []
+    monkeypatch.setattr(grids, "BOND_DIMENSIONS", (4,))
+    monkeypatch.setattr(grids, "LARGEST_STEP", np.inf)
+    for smallest in (grids.SMALLEST_MESSAGE, 1.0):
+        monkeypatch.setattr(grids, "SMALLEST_MESSAGE", smallest)
+        found = propagation.sums(graphs, potentials, shapes=[(8, 20)])
+        errors.append(np.abs(found.nodes - exact.nodes).mean())
+    assert errors[0] < 0.8 * errors[1]
+
+
+def test_marginals_that_underflow(seed, monkeypatch):
+    """Belief propagation is used for grids that have finite log Z, but nan as a marginal."""
+    graphs, potentials = random_grids((4, 5), np.random.default_rng(seed))
+    contract = grids.contract
+
+    def contract_in_part(*arrays):
+        log_z, beliefs = contract(*arrays)
+        beliefs[0, 1, 2] = np.nan
+        return log_z, beliefs
+
+    monkeypatch.setattr(grids, "contract", contract_in_part)
+    found = propagation.sums(graphs, potentials, shapes=[(4, 5)])
+    assert_array_equal(found.nodes, propagation.sums(graphs, potentials).nodes)
+
+
 def test_contracted_grids_of_several_shapes(seed):
     """Each grid has the result that it has alone. The last one has a node without a label."""
     rng, shapes = np.random.default_rng(seed), [(9, 8), (8, 11), (9, 8), (10, 9)]
@@ -133,7 +194,7 @@ def test_contracted_grids_of_several_shapes(seed):
     graphs = read_examples(SimpleNamespace(), images, graph="grid", reset=True).graphs
     potentials = LabelPotentials(graphs.features.copy(), rng.normal(size=(2, 3, 3)), None, 3)
     potentials.nodes[-1] = -np.inf
-    with np.errstate(all="raise", under="ignore"):
+    with np.errstate(all="raise"):
         found = propagation.sums(graphs, potentials, shapes=shapes)
     assert_array_equal(found.log_z == -np.inf, [False, False, False, True])
     for k, shape in enumerate(shapes[:3]):
