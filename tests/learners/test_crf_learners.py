@@ -225,14 +225,15 @@ def test_long_chain_is_exact():
     assert_allclose(sums.nodes[[0, n // 2, -1]], [[0.2, 0.3, 0.5]] * 3, rtol=1e-9)
 
 
-def test_underflow_falls_back_to_logs():
+@pytest.mark.parametrize("n", [1, 32])
+def test_underflow_falls_back_to_logs(n):
     """The only possible state has a relative probability below the smallest float."""
-    graphs = LabelGraphs.chains(np.eye(8), [8])
+    graphs = LabelGraphs.chains(np.tile(np.eye(8), (n, 1)), [8] * n)
     energy = CRFEnergy.zeros(8, 2, graph="chain")
     coef, transition = np.zeros((8, 2)), np.full((1, 2, 2), -np.inf)
     coef[:7, 1], transition[0, 0, 0], transition[0, 1, 1] = 290.0, 0.0, 0.0
     energy = energy.with_theta(energy.theta | {"coef": coef, "transition": transition})
-    graphs = graphs.with_labels(np.array([-1] * 7 + [0]))
+    graphs = graphs.with_labels(np.array(([-1] * 7 + [0]) * n))
     sums = label_trees.sums(graphs, energy.potentials(graphs))
     assert_allclose(sums.log_z, 0.0, atol=1e-9)
     assert_allclose(sums.nodes[:, 0], 1.0)
