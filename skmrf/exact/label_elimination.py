@@ -57,8 +57,20 @@ def _examples(graphs, q):
     key = "plans", q
     if key not in graphs.cache:
         examples = _layouts(graphs, q)
-        graphs.cache[key] = [e._replace(plan=elimination.prepare(e.layout)) for e in examples]
+        graphs.cache[key] = [e._replace(plan=_prepare(k, e, q)) for k, e in enumerate(examples)]
     return graphs.cache[key]
+
+
+def _prepare(number, example, q):
+    """Return the plan of the elimination of an example; raise a ValueError if it is too large."""
+    try:
+        return elimination.prepare(example.layout)
+    except ValueError as error:
+        raise ValueError(
+            f"Example {number} has cycles, and {len(example.layout.n_states)} nodes with {q} "
+            "labels, which are too many for exact inference, and for sample. Use smaller graphs, "
+            'or learner="bp" and predict_marginals.'
+        ) from error
 
 
 def is_cheap(graphs, n_states):

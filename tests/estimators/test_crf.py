@@ -487,3 +487,14 @@ def test_large_weights_of_grids(seed):
     model.energy_ = model.energy_.with_theta({key: 1e5 * value for key, value in theta.items()})
     with pytest.raises(ValueError, match="In a graph with cycles, the sums over labels also under"):
         model.predict_marginals(images)
+
+
+def test_grids_that_are_too_large_for_exact_inference():
+    X = np.random.default_rng(0).normal(size=(2, 30, 30, 3))
+    y = X.argmax(axis=3)
+    message = "Example 0 has cycles, and 900 nodes with 3 labels, which are too many for exact"
+    with pytest.raises(ValueError, match=message):
+        CRF("grid", "exact", **QUICK).fit(list(X), list(y))
+    model = CRF("grid", "pseudo-likelihood", **QUICK).fit(list(X), list(y))
+    with pytest.raises(ValueError, match=message):
+        model.sample(list(X))
