@@ -19,7 +19,7 @@ from zoo import GRAPH_LEARNERS
 
 from skmrf import CRF, SequenceVectorizer
 from skmrf.exact import label_trees
-from skmrf.learners import SSVM, Perceptron
+from skmrf.learners import SSVM, CRFPropagation, Perceptron
 from skmrf.metrics import sequence_scores
 from skmrf.variational import label_graphs as propagation
 
@@ -498,3 +498,18 @@ def test_grids_that_are_too_large_for_exact_inference():
     model = CRF("grid", "pseudo-likelihood", **QUICK).fit(list(X), list(y))
     with pytest.raises(ValueError, match=message):
         model.sample(list(X))
+
+
+def test_propagation_that_does_not_converge(seed):
+    """Two iterations are not enough for a cycle, but they are for a chain."""
+    x = np.random.default_rng(seed).normal(size=(3, 2))
+    cycle, chain = (x, [[0, 1], [1, 2], [0, 2]]), (x, [[0, 1], [1, 2]])
+    model = CRF("given", CRFPropagation(max_iter=2), alpha=0.01, max_iter=15)
+    model.fit([cycle, chain], [["a", "b", "a"]] * 2)
+    message = "Belief propagation did not converge for 1 of 2 examples"
+    for query in (
+        model.predict_marginals,
+        lambda X: model.log_likelihood(X, [["a", "b", "a"]] * 2),
+    ):
+        with pytest.warns(UserWarning, match=message):
+            query([cycle, chain])
