@@ -450,11 +450,12 @@ def test_strengths_are_checked_with_all_rows(monkeypatch, seed):
 
     It is trained on all rows of the fold before, although its penalty was chosen with fewer rows.
     """
-    n_rows = []
+    n_rows, lengths = [], set()
 
-    def fit_strength(learner, fold, *args):
+    def fit_strength(learner, fold, start, settings, *args):
         n_rows.append(len(fold.train.X))
-        energy = regularization.fit_strength(learner, fold, *args)
+        lengths.add((settings.min_gain, settings.max_iter))
+        energy = regularization.fit_strength(learner, fold, start, settings, *args)
         return energy.with_theta({k: factor * v for k, v in energy.theta.items()})
 
     ising = DiscreteMRF.from_energy(make_ising("grid", n_variables=16, coupling=0.4))
@@ -468,3 +469,4 @@ def test_strengths_are_checked_with_all_rows(monkeypatch, seed):
         model = DiscreteMRF("pairwise", random_state=0).fit(X)
         assert (model.alpha_ < np.inf) == (factor == 1.0)
         assert min(n_rows) > 2 * _automatic.MIN_ROWS_TO_SPLIT * 0.75
+    assert lengths == {(_automatic.FINAL_GAIN, model.max_iter)}  # as in the final fit
