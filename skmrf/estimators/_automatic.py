@@ -259,7 +259,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     )
     rule = choose_reference(energy, splits, parameters)
     folds = [Fold(train, test, rule(train)) for train, test in splits]
-    complete = None if is_incomplete else folds[0]
+    with_all_rows = None if is_incomplete else folds[0]
     if not is_likelihood:
         folds = [_subsample(fold, rng) for fold in folds]
 
@@ -278,7 +278,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     if choice and is_refinable and not fits.interrupted:
         refined, fits = _refine(fits, choice, folds[0], parameters)
     if choice and refined is None and not is_likelihood:
-        fold = complete or folds[0]
+        fold = with_all_rows or folds[0]
         choice = _check_likelihood(fits, fold, choice, path_learner, parameters)
     n_rows = effective_rows(data)
     weights = held_out_weights(folds)
@@ -470,7 +470,7 @@ def _check_likelihood(fits, fold, best, learner, parameters):
 
     The comparison uses the log-likelihood of held-out rows, with the upper limit of log Z. Each
     model is first trained on all rows of the fold, as long as the final model: only then can it
-    have the same modes far from the rows.
+    have the same modes far from the rows. The trained models replace those of ``fits``.
     """
     energies = fits.energies
     settings = _path_settings(parameters, learner, fold.train, fold.reference, 1.0)

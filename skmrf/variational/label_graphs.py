@@ -1,4 +1,4 @@
-"""Loopy belief propagation for labels of graphs with cycles."""
+"""Sums and maxima over labels of graphs with cycles: loopy belief propagation, and grids."""
 
 from functools import partial
 
@@ -27,7 +27,10 @@ def _exponentials(graphs, potentials):
 
 @np.errstate(under="ignore")
 def sums(graphs, potentials, weights=None, *, max_iter=MAX_ITER, tol=TOL, damping=0.0, shapes=None):
-    """Return the Bethe approximation of log Z, and the beliefs of nodes and edges.
+    """Return approximations of log Z and of the marginals of nodes and edges.
+
+    They are the Bethe approximation and the beliefs of loopy belief propagation, or for grids the
+    sums of :func:`.grids.contract`.
 
     Parameters
     ----------
@@ -44,14 +47,14 @@ def sums(graphs, potentials, weights=None, *, max_iter=MAX_ITER, tol=TOL, dampin
     damping : float, default=0.0
         Weight of the old message in the new one.
     shapes : list of (int, int), optional
-        Height and width of each example, if the examples are grids. Then :func:`.grids.contract`
-        computes log Z and the marginals of nodes, and belief propagation is used for the examples
-        for which the result is not reliable. The marginals of edges are not computed.
+        Height and width of each example, if the examples are grids. They are contracted, and
+        belief propagation is used for those for which the result is not reliable. The marginals of
+        edges are not computed.
 
     Returns
     -------
     LabelSums
-        Log Z, and weighted beliefs. ``tables`` is None if ``shapes`` is given.
+        Log Z, and weighted marginals. ``tables`` is None if ``shapes`` is given.
     """
     weights = np.ones(len(graphs)) if weights is None else weights
     nodes, tables, tops, top = _exponentials(graphs, potentials)

@@ -159,7 +159,7 @@ def test_bonds_are_increased_until_rows_agree(bonds, used, seed, monkeypatch):
 
 
 def test_messages_reduce_the_errors_of_grids(seed, monkeypatch):
-    """With equal messages, more is lost."""
+    """The errors are smaller than with messages that are the same for all labels."""
     graphs, potentials = random_grids((8, 20), np.random.default_rng(seed))
     potentials.tables[:] *= 1.5
     exact, errors = label_graphs.sums(graphs, potentials, method="exact"), []
