@@ -258,7 +258,7 @@ def test_iris(seed):
     assert_allclose(np.exp(model.predict_log_proba(X[test])), p)
     assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X[test]))
     assert (model.exponents_ >= 0).all()
-    assert len(model.members_) == len(model.kinds_) == 6
+    assert len(model.members_) == len(model.kinds_) == 7
 
 
 @pytest.mark.parametrize("potential", ["radial", "relu", "tanh", "selu"])

@@ -22,7 +22,7 @@ from .label_members import (
 )
 from .label_networks import NETWORKS, Kind, NetworkSettings, learn_member
 
-POTENTIALS = "linear", "spline", "radial", "relu", "selu", "tanh"
+POTENTIALS = "linear", "spline", "quadratic", "radial", "relu", "selu", "tanh"
 N_FOLDS, N_FOLDS_LARGE, LARGE = 5, 3, 5000  # with cv="auto"
 MIN_ROWS_PER_KNOT = 5
 
@@ -39,22 +39,25 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
 
     A member has either potentials :math:`f_{myi}` of single columns or a potential :math:`g_{my}`
     of all columns. The potentials of columns are linear, or piecewise linear splines. The potential
-    of all columns is a network with one hidden layer. Its hidden units are either radial basis
-    functions with training rows as centres, or units that are learned. Categories are one-hot
-    encoded. Missing values have an indicator, and otherwise the mean of the column.
+    of all columns is the log density of a Student t distribution, or a network with one hidden
+    layer. Its hidden units are either radial basis functions with training rows as centres, or
+    units that are learned. Categories are one-hot encoded. Missing values have an indicator, and
+    otherwise the mean of the column.
 
     Members with linear, spline and radial potentials are convex problems. Cross-validation selects
-    their L2 penalty. The networks of the other members are trained by Adam, one network for each
+    their L2 penalty, and the shrinkage of the covariances of Student t distributions. The networks of the other members are trained by Adam, one network for each
     fold, and are stopped early by the rows that the folds leave out. The exponents :math:`w_m \ge
     0` maximise the likelihood of the rows that are left out. They also calibrate the probabilities.
 
     Parameters
     ----------
-    potentials : sequence of str, default=("linear", "spline", "radial", "relu", "tanh")
+    potentials : sequence of str, default=("linear", "spline", "quadratic", "radial", "relu", "tanh")
         Kinds of potentials. There is one member for each kind, and for each width of "radial".
 
         - "linear": linear functions of the columns, as in logistic regression.
         - "spline": piecewise linear functions of the columns.
+        - "quadratic": log density of each class, as in regularised discriminant analysis. More than
+          300 features are projected on their 300 principal axes.
         - "radial": network of radial basis functions of all columns.
         - "relu", "selu", "tanh": network of all columns with this activation function.
     n_knots : int, default=12
@@ -119,7 +122,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Class labels, sorted.
-    members_ : list of ConvexMember or NetworkMember
+    members_ : list of ConvexMember, QuadraticMember or NetworkMember
         Members. ``held_out`` has the log-probabilities of training rows by models that were learned
         without their folds.
     kinds_ : list of tuple
@@ -146,6 +149,9 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     ----------
     Wolpert, D. H., "Stacked generalization", Neural Networks 5, 1992.
 
+    J. H. Friedman, "Regularized discriminant analysis", Journal of the American Statistical
+    Association 84, 1989.
+
     A. Krogh and J. Vedelsby, "Neural network ensembles, cross validation, and active learning",
     NIPS 1994.
 
@@ -164,7 +170,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
 
     def __init__(
         self,
-        potentials=("linear", "spline", "radial", "relu", "tanh"),
+        potentials=("linear", "spline", "quadratic", "radial", "relu", "tanh"),
         *,
         n_knots=12,
         n_centers=250,

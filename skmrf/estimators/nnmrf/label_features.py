@@ -312,3 +312,27 @@ class RadialFeatures:
     def transform(self, Z):
         """Return the features, shape (n_rows, n_features), of rows of linear features."""
         return self._kernel(Z) @ self.basis
+
+
+class PrincipalAxes:
+    """Projection of features on the axes of largest variance.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n_rows, n_features)
+        Centred features.
+    n_axes : int
+        Maximum number of axes.
+    """
+
+    def __init__(self, F, n_axes):
+        is_wide = F.shape[1] > F.shape[0]
+        values, vectors = np.linalg.eigh(F @ F.T if is_wide else F.T @ F)
+        kept = np.flatnonzero(values > 1e-9 * values[-1])[-n_axes:]
+        self.axes = vectors[:, kept]
+        if is_wide:
+            self.axes = F.T @ (self.axes / np.sqrt(values[kept]))
+
+    def transform(self, F):
+        """Return the coordinates of rows, shape (n_rows, n_axes)."""
+        return F @ self.axes
