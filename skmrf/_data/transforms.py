@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.special import log_ndtr, ndtri_exp
 
 from .._utils.codes import MISSING
 from .categories import decode, encode
@@ -24,6 +25,7 @@ MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
 NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
 MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
+MIN_SHARE = 1e-12  # of the distance from a bound, so that values at a bound are finite
 FARTHEST = 1e100  # of standardised values, so that squares are finite
 LARGEST = np.finfo(float).max
 
@@ -36,7 +38,9 @@ class ColumnTransform:
     :math:`t \, \mathrm{asinh}(u / t)`, which has logarithmic tails. With a lower bound at
     :math:`u = 0` it is :math:`u + t \log(1 - e^{-u/t})`: linear far from the bound, and logarithmic
     near it. With an upper bound at :math:`u = w` it has the additional term
-    :math:`-t \log(1 - e^{-(w-u)/t})`. The result is standardised.
+    :math:`-t \log(1 - e^{-(w-u)/t})`. The result z is standardised. Between a bound and a distance
+    a where the transform is :math:`z_a`, it is replaced by :math:`\Phi^{-1}(\Phi(z_a) u / a)`, so
+    that a standard normal z has a uniform density there.
 
     Attributes
     ----------
@@ -55,8 +59,8 @@ class ColumnTransform:
     centre, scale, softness : float
         Parameters c, s and t of the transform.
     least : float
-        Smallest distance from a bound, in units of the scale. Values that are nearer to a bound
-        are transformed like those at this distance.
+        Distance a from a bound, in units of the scale, from which on the transform follows the
+        normal distribution function.
     mean, deviation : float
         Mean and standard deviation before standardisation.
     """
@@ -84,18 +88,51 @@ class ColumnTransform:
 
     def forward(self, x):
         """Return the transformed values; values outside the bounds are -1e100 or 1e100."""
-        raw, _ = self._curve(x)
-        z = np.clip((raw - self.mean) / self.deviation, -FARTHEST, FARTHEST)
+        z = np.asarray(self._standardise(self._curve(x)[0]))
+        for sign, bound in self._bounds:
+            with np.errstate(over="ignore"):
+                shares = np.asarray(sign * (x - bound) / (self.scale * self.least))
+            is_near = shares < 1.0
+            logs = self._log_tail(sign, bound) + np.log(np.maximum(shares[is_near], MIN_SHARE))
+            z[is_near] = sign * ndtri_exp(logs)
         return np.where(x < self.low, -FARTHEST, np.where(x > self.high, FARTHEST, z))
+
+    def _standardise(self, raw):
+        return np.clip((raw - self.mean) / self.deviation, -FARTHEST, FARTHEST)
+
+    @property
+    def _bounds(self):
+        """Finite bounds, each with the sign of the direction into the support."""
+        return [(s, bound) for s, bound in ((1, self.low), (-1, self.high)) if np.isfinite(bound)]
+
+    def _limit(self, sign, bound):
+        """Return the transformed value at the distance ``least``, with its sign at a low bound."""
+        raw, _ = self._curve(bound + sign * self.scale * self.least)
+        return sign * self._standardise(raw)
+
+    def _log_tail(self, sign, bound):
+        return log_ndtr(self._limit(sign, bound))
 
     def log_slope(self, z):
         """Return the log-derivative of the transform at transformed values, 0 for nan."""
-        values, _ = self._invert(np.where(np.isnan(z), 0.0, z))
-        return self._curve(values)[1] - np.log(self.deviation)
+        z = np.where(np.isnan(z), 0.0, z)
+        values, _ = self._invert(z)
+        slopes = np.asarray(self._curve(values)[1] - np.log(self.deviation))
+        for sign, bound in self._bounds:
+            is_near = sign * z < self._limit(sign, bound)
+            log_densities = -0.5 * (z[is_near] ** 2 + np.log(2 * np.pi))
+            log_distance = np.log(self.scale * self.least)
+            slopes[is_near] = self._log_tail(sign, bound) - log_distance - log_densities
+        return slopes
 
     def inverse(self, z):
         """Convert transformed values to the column's units; round them, and keep them in bounds."""
-        x, _ = self._invert(z)
+        z = np.asarray(z)
+        x = np.asarray(self._invert(z)[0])
+        for sign, bound in self._bounds:
+            is_near = sign * z < self._limit(sign, bound)
+            shares = np.exp(log_ndtr(sign * z[is_near]) - self._log_tail(sign, bound))
+            x[is_near] = bound + sign * shares * self.scale * self.least
         if self.step:
             x = np.rint((x - self.origin) / self.step) * self.step
             if self.origin:

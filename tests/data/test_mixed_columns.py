@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 
 from skmrf._data.categories import as_columns
 from skmrf._data.column_types import (
@@ -17,7 +18,7 @@ from skmrf._data.column_types import (
     resolve_column_types,
 )
 from skmrf._data.mixed import fit_columns, to_floats, warn_degenerate
-from skmrf._data.transforms import learn_transform
+from skmrf._data.transforms import FARTHEST, learn_transform
 
 NAMES = ["size", "kind", "age", "flag"]
 MASK = np.array([False, True, False, True])
@@ -500,3 +501,43 @@ def test_transforms_of_large_numbers(kind, size, seed):
     assert np.isfinite(found.high) == (kind == "bounded")
     assert (np.diff(draws) >= -1e-12 * size).all()
     assert draws[-1] > x.max() > draws[0]
+
+
+FEW_ROWS = {
+    "shares": (lambda rng, n: rng.beta(0.5, 2.0, size=n), "bounded", 1.0),
+    "heavy tail": (lambda rng, n: np.exp(2.0 * rng.normal(size=n)), "non-negative", np.inf),
+    "near zero": (lambda rng, n: rng.gamma(0.3, size=n), "non-negative", np.inf),
+}
+
+
+@pytest.mark.parametrize("n", [6, 20])
+@pytest.mark.parametrize("name", FEW_ROWS)
+@pytest.mark.parametrize("deviation", [1.0, 1.7])
+def test_transformed_densities_integrate_to_one(name, n, deviation, seed):
+    """Also between a bound and the nearest training value, for a normal z of any variance."""
+    make, kind, high = FEW_ROWS[name]
+    x = make(np.random.default_rng(seed), n)
+    found = learn_transform(x, np.ones(n), kind)
+    reach = min(float(found.inverse(12.0)), high)
+    jump = found.least * found.scale  # distance from a bound at which the density has a jump
+    distances = np.append(np.geomspace(1e-13 * jump, reach / 2, 2000), jump)
+    grid = np.unique(np.concatenate([distances, reach - distances]))
+    nodes, shares = np.polynomial.legendre.leggauss(6)
+    half = np.diff(grid) / 2
+    points = grid[:-1, None] + half[:, None] * (nodes + 1)
+    z = found.forward(points)
+    p = np.exp(norm.logpdf(z, scale=deviation) + found.log_slope(z))
+    assert half @ (p @ shares) == pytest.approx(1.0, abs=2e-4)
+
+
+def test_transforms_near_bounds_are_monotone(seed):
+    x = np.random.default_rng(seed).beta(0.5, 2.0, size=10)
+    found = learn_transform(x, np.ones(10), "bounded")
+    nearest = min(x.min(), 1 - x.max())
+    distances = nearest * np.array([1e-9, 1e-6, 1e-3, 0.1, 0.4, 0.6, 0.9])
+    for near in (distances, 1 - distances[::-1]):
+        z = found.forward(near)
+        assert (np.diff(z) > 0).all()
+        assert_allclose(found.inverse(z), near, rtol=1e-6)
+    assert np.isfinite(found.forward(np.array([0.0, 1.0]))).all()
+    assert_array_equal(np.abs(found.forward(np.array([-0.1, 1.1]))), FARTHEST)

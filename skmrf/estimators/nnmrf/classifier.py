@@ -45,14 +45,16 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     otherwise the mean of the column.
 
     Members with linear, spline and radial potentials are convex problems. Cross-validation selects
-    their L2 penalty, and the shrinkage of the covariances of Student t distributions. The networks of the other members are trained by Adam, one network for each
-    fold, and are stopped early by the rows that the folds leave out. The exponents :math:`w_m \ge
-    0` maximise the likelihood of the rows that are left out. They also calibrate the probabilities.
+    their L2 penalty, and the shrinkage of the covariances of Student t distributions. The networks
+    of the other members are trained by Adam, one network for each fold, and are stopped early by
+    the rows that the folds leave out. The exponents :math:`w_m \ge 0` maximise the likelihood of
+    the rows that are left out. They also calibrate the probabilities.
 
     Parameters
     ----------
-    potentials : sequence of str, default=("linear", "spline", "quadratic", "radial", "relu", "tanh")
-        Kinds of potentials. There is one member for each kind, and for each width of "radial".
+    potentials : sequence of str, optional
+        Kinds of potentials. There is one member for each kind, and for each width of "radial". By
+        default, these are all kinds except "selu".
 
         - "linear": linear functions of the columns, as in logistic regression.
         - "spline": piecewise linear functions of the columns.
@@ -91,8 +93,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     cv : "auto" or int, default="auto"
         Number of folds, at least 2. "auto" is 5, and 3 with more than 5000 rows.
     max_convex_rows : int, default=3000
-        Maximum number of training rows of convex members, at least 2. A random subset is used if
-        there are more rows.
+        Maximum number of training rows of members without learned units, at least 2. A random
+        subset is used if there are more rows.
     shrinkage : float, default=10.0
         Strength of the shrinkage of the exponents of the members towards equal exponents, at least
         0. ``shrinkage / 2`` times the sum of squared differences is added to the log loss of the

@@ -62,9 +62,7 @@ class NNMRFDensity(TableDensity):
     respect to the counting measure for categories, and with respect to Lebesgue measure for numbers
     without a point mass. For a point mass, it is the probability divided by the unit of rounding of
     the column, or by 1 if the column is not rounded. Rounded columns and integers have the density
-    of the number before rounding, and draws are rounded. Between a bound and half the distance from
-    the bound to the nearest training value, the density given the other columns is constant. With
-    few rows, the integral of a density with bounds is therefore only near 1.
+    of the number before rounding, and draws are rounded.
 
     With ``potentials="network"``, the potentials are small neural networks:
 

@@ -201,10 +201,12 @@ class ClassDensities:
         counts = weights.sum(axis=1)
         self.log_shares = rows.log_shares()
         self.means = weights @ F / np.maximum(counts, 1e-12)[:, None]
-        scatter = np.stack([
-            (F - mean).T @ (w[:, None] * (F - mean))
-            for mean, w in zip(self.means, weights, strict=True)
-        ])
+        scatter = np.stack(
+            [
+                (F - mean).T @ (w[:, None] * (F - mean))
+                for mean, w in zip(self.means, weights, strict=True)
+            ]
+        )
         covariances = scatter.sum(axis=0, keepdims=True) / counts.sum()
         self.level = max(np.trace(covariances[0]) / max(F.shape[1], 1), MIN_VARIANCE)
         if np.isfinite(pooling):
