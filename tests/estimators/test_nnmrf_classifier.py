@@ -7,23 +7,29 @@ from estimator_models import rings
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_softmax
+from scipy.stats import multivariate_t
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
 from skmrf import NNMRFClassifier
 from skmrf.estimators.nnmrf.label_features import (
     Column,
+    PrincipalAxes,
     RadialFeatures,
     fit_column,
     weighted_quantiles,
 )
 from skmrf.estimators.nnmrf.label_members import (
+    ClassDensities,
     LabelRows,
     assign_folds,
     fit_softmax,
+    held_out_densities,
     learn_convex,
     learn_exponents,
+    learn_quadratic,
     softmax_objective,
 )
 from skmrf.estimators.nnmrf.label_networks import (
@@ -131,6 +137,78 @@ def test_softmax_gradient_by_differences(seed):
     for k, step in enumerate(1e-6 * np.eye(15)):
         ends = [softmax_objective(flat + s * step, F, rows, 0.7)[0] for s in (1, -1)]
         assert gradient[k] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("pooling", [3.0, np.inf])
+def test_class_densities_equal_student_t_distributions(pooling, seed):
+    F, rows = label_rows(seed)
+    weights = rows.weights * rows.targets.T
+    means = [np.average(F, axis=0, weights=w) for w in weights]
+    scatter = [np.cov(F.T, aweights=w, ddof=0) * w.sum() for w in weights]
+    pooled = sum(scatter) / weights.sum()
+    level, expected = np.trace(pooled) / 4, np.log(weights.sum(axis=1) + 0.5)[None].repeat(40, 0)
+    for k, (mean, S, w) in enumerate(zip(means, scatter, weights, strict=True)):
+        own = (S + pooling * pooled) / (w.sum() + pooling) if np.isfinite(pooling) else pooled
+        covariance = 0.9 * own + 0.1 * level * np.eye(4)
+        expected[:, k] += multivariate_t(mean, covariance, 7.0).logpdf(F)
+    found = ClassDensities(F, rows, pooling).log_proba(F, np.array([0.5, 0.1]), [2.0, 7.0])
+    assert_allclose(found[1, 1], log_softmax(expected, axis=1), atol=1e-9)
+
+
+def test_quadratic_member_of_gaussian_classes(seed):
+    """With equal covariances it is about linear discriminant analysis, also on held-out rows."""
+    F, rows = label_rows(seed, n=400)
+    F = F @ np.array([[1, 2, 0, 0], [0, 1, 2, 0], [0, 0, 1, 2], [0, 0, 0, 1.0]])  # correlations
+    rows = rows._replace(weights=np.ones(400))
+    member = learn_quadratic(F, rows)
+    reference = LinearDiscriminantAnalysis().fit(F, rows.targets.argmax(axis=1))
+    p = np.exp(member.log_proba(F))
+    assert np.abs(p - reference.predict_proba(F)).mean() < 0.04
+    loss = -(rows.targets * reference.predict_log_proba(F)).sum(axis=1).mean()
+    assert rows.held_out_loss(member.held_out) == pytest.approx(loss, abs=0.06)
+
+
+def test_quadratic_member_of_classes_with_equal_means(seed):
+    """The variances differ, so that the log odds are quadratic, and linear ones are useless."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(600) % 2
+    X = rng.normal(size=(600, 3)) * np.where(y, 3.0, 1.0)[:, None]
+    for potential, low, high in (("linear", 0.3, 0.65), ("quadratic", 0.8, 1.0)):
+        model = NNMRFClassifier((potential,), random_state=seed).fit(X[:300], y[:300])
+        assert low < model.score(X[300:], y[300:]) < high
+
+
+def test_held_out_densities_do_not_depend_on_their_rows(seed):
+    F, rows = label_rows(seed)
+    logs = held_out_densities(F, rows, 5.0)
+    left = np.flatnonzero(rows.folds == 2)
+    others = np.eye(3)[(rows.targets[left].argmax(axis=1) + 1) % 3]
+    changed = rows.targets.copy()
+    changed[left] = others
+    again = held_out_densities(F, rows._replace(targets=changed), 5.0)
+    assert_allclose(again[:, :, left], logs[:, :, left], atol=1e-12)
+    assert np.abs(again - logs).max() > 1e-3
+
+
+@pytest.mark.parametrize("n", [30, 90])
+def test_principal_axes_keep_the_largest_variances(n, seed):
+    """All inner products are kept if there are enough axes, and as much variance as possible."""
+    F = np.random.default_rng(seed).normal(size=(n, 60)) * np.linspace(0.2, 3, 60)
+    F -= F.mean(axis=0)
+    Z = PrincipalAxes(F, 60).transform(F)
+    assert_allclose(Z @ Z.T, F @ F.T, atol=1e-8)
+    Z = PrincipalAxes(F, 5).transform(F)
+    assert_allclose((Z**2).sum(), (np.linalg.svd(F)[1][:5] ** 2).sum())
+
+
+def test_quadratic_potentials_of_many_columns(seed):
+    """Rows of 400 columns are projected on axes; the labels depend on one direction."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(300) % 2
+    X = rng.normal(size=(300, 400)) + np.where(y, 0.2, -0.2)[:, None]
+    model = NNMRFClassifier(("quadratic",), random_state=seed).fit(X[:200], y[:200])
+    assert model._radial[0].axes.shape[1] < 200
+    assert model.score(X[200:], y[200:]) > 0.9
 
 
 def test_weight_decay_leaves_biases_unchanged(seed):
