@@ -1,7 +1,7 @@
-"""Classification of tables: NNMRFClassifier against boosted trees and logistic regression.
+"""Classification of tables: NNMRFClassifier, boosted trees, logistic regression and an SVM.
 
 All methods have default parameters and the same random stratified splits, with four fifths of the
-rows for training. LogisticRegression receives standardised columns, one-hot categories, and
+rows for training. LogisticRegression and SVC receive standardised columns, one-hot categories, and
 indicators of missing values. HistGradientBoostingClassifier receives the table as it is. The log
 loss and the Brier score are means over test rows of probabilities that are predicted for all
 classes. Fit times are processor seconds with one thread, after a first fit that is not timed.
@@ -37,13 +37,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from skmrf import NNMRFClassifier
 from skmrf.datasets._files import data_home_path
 
-OURS, TREES, LINEAR = "NNMRFClassifier", "HistGradientBoosting", "LogisticRegression"
-METHODS = OURS, TREES, LINEAR
+OURS, TREES = "NNMRFClassifier", "HistGradientBoosting"
+LINEAR, VECTORS = "LogisticRegression", "SVC"
+METHODS = OURS, TREES, LINEAR, VECTORS
 SCORES = {"accuracy": 1, "log loss": -1, "Brier": -1}  # sign of the better direction
 SHORTEST = 0.1  # seconds of a fit that are counted at least in the ratio of fit times
 LONGEST_RATIO = 20  # of the fit time to that of boosted trees
@@ -154,20 +156,22 @@ def split_rows(X, y, seed):
 # Classifiers -------------------------------------------------------------------------------
 
 
-def make_linear():
-    """Return logistic regression with the usual encoding of a table."""
+def with_encoding(classifier):
+    """Return a pipeline of the usual encoding of a table and a classifier."""
     numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
     encode = make_column_transformer(
         (numbers, make_column_selector(dtype_include="number")),
         (OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_include="category")),
     )
-    return make_pipeline(encode, LogisticRegression(max_iter=5000))
+    return make_pipeline(encode, classifier)
 
 
 def make(method, seed):
     """Return an estimator with default parameters."""
     if method == LINEAR:
-        return make_linear()
+        return with_encoding(LogisticRegression(max_iter=5000))
+    if method == VECTORS:  # CalibratedClassifierCV does not accept classes with few rows
+        return with_encoding(SVC(probability=True, random_state=seed))
     return (
         HistGradientBoostingClassifier(random_state=seed)
         if method == TREES
@@ -236,7 +240,11 @@ def score_row(name, cells, key, digits):
     row = {"set": name, "splits": len(cells)}
     values = np.array([[cell[m][key] for m in METHODS] for cell in cells])
     ranks = np.mean([rankdata(-SCORES[key] * np.round(v, 12)) for v in values], axis=0)
-    errors = values.std(axis=0, ddof=1) / np.sqrt(len(cells)) if len(cells) > 1 else [np.nan] * 3
+    errors = (
+        values.std(axis=0, ddof=1) / np.sqrt(len(cells))
+        if len(cells) > 1
+        else [np.nan] * len(METHODS)
+    )
     for method, value, error, rank in zip(METHODS, values.mean(axis=0), errors, ranks, strict=True):
         row[method], row[f"{method} rank"] = float(value), float(rank)
         row[f"{method} text"] = f"{value:.{digits}f} ± {error:.{digits}f} ({rank:.2f})"
@@ -286,7 +294,7 @@ def draw_reliability(args, cells):
 
 NOTE = (
     "Values are means ± standard errors over random splits, and in brackets the mean rank of the "
-    "method among the three. Equal values share their mean rank."
+    "method among the four. Equal values share their mean rank."
 )
 TIME_NOTE = (
     "Processor seconds of a fit with one thread. The ratio is the time of NNMRFClassifier divided "

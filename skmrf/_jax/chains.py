@@ -5,6 +5,7 @@ products have the full precision of float32, because rounded weights would be th
 another log Z. In training, they have the default precision of the device.
 """
 
+from contextlib import nullcontext
 from functools import partial
 
 import jax
@@ -40,7 +41,8 @@ class DeviceChains:
 
     def split(self):
         """Return a new random key of JAX."""
-        self.key, key = jax.random.split(self.key)
+        with nullcontext() if self.device is None else self.device.context():
+            self.key, key = jax.random.split(self.key)
         return key
 
     def random(self, shape=(), dtype=np.float32):
@@ -249,7 +251,7 @@ def draw_in_order(coupling, scale, field, noise, V):
     """
     arrays = coupling, scale, field, noise, V
     mesh = jax.sharding.get_abstract_mesh()
-    if CHAINS not in mesh.axis_names or V.shape[1] % mesh.size:
+    if CHAINS not in mesh.axis_names or mesh.size == 1 or V.shape[1] % mesh.size:
         return _draw_chains(*arrays)
     columns = PartitionSpec(None, CHAINS)
     specs = PartitionSpec(), PartitionSpec(CHAINS), columns, columns, columns

@@ -62,8 +62,13 @@ class Device:
         return Device(self.devices, max(k for k in counts if n_chains % k == 0))
 
     def context(self):
-        """Return a context in which compiled functions find the devices that are used."""
-        return nullcontext() if self._mesh is None else jax.set_mesh(self._mesh)
+        """Return a context in which compiled functions find the devices that are used.
+
+        It replaces a mesh that the user has set.
+        """
+        if self._mesh is None and jax.sharding.get_abstract_mesh().empty:
+            return nullcontext()
+        return jax.set_mesh(self._mesh or Mesh(np.array([self.device]), (CHAINS,)))
 
     def holds(self, array):
         """Return whether an array of JAX is on all devices that are used, and only there."""
@@ -169,13 +174,18 @@ class Device:
         identity = (*identity, self.n_used, repr(axes))
         return _keep(identity, partial(CompiledUpdates, device=self, axes=axes), update)
 
-    @staticmethod
-    def compile(function, identity, *, exact=False):
+    def compile(self, function, identity, *, exact=False):
         """Compile a function of arrays with JAX, once for each identity.
 
         With ``exact``, matrix products have the full precision of float32.
         """
-        return _keep(identity, _compile_exact if exact else jax.jit, function)
+        compiled = _keep(identity, _compile_exact if exact else jax.jit, function)
+
+        def run(*args):
+            with self.context():
+                return compiled(*args)
+
+        return run
 
 
 def _keep(identity, make, function):

@@ -424,6 +424,31 @@ def test_mesh_of_the_user():
 
 
 @pytest.mark.long
+def test_queries_with_a_mesh_of_the_user():
+    """Queries on one device give the same results if the user has set a mesh of several devices."""
+    run_on_devices("""
+        from test_device_arrays import *
+
+        X, Y = np.random.default_rng(0).normal(size=(90, 4)), ROWS[:90, :4].astype(int)
+        options = dict(alpha=0.01, max_iter=2, device="jax", random_state=0)
+        model = RBM(3, **options).fit(ROWS)
+        predictor = CRBMStructuredPredictor(2, "mle-bp", **options).fit(X, Y)
+        queries = [
+            lambda: model.transform(ROWS),
+            lambda: model.transform(jax.numpy.asarray(ROWS)),
+            lambda: model.sample(10, random_state=0),
+            lambda: clone(model).fit(ROWS).log_partition_,
+            lambda: predictor.predict_proba(X),
+        ]
+        expected = [query() for query in queries]
+        with jax.set_mesh(jax.make_mesh((3,), ("rows",))):
+            found = [query() for query in queries]
+        for a, b in zip(found, expected, strict=True):
+            assert_allclose(a, b, atol=1e-5)
+    """)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("learner", ["mle-bp", "cd"])
 def test_rows_of_conditional_models_are_divided_among_devices(learner):
     run_on_devices(f"""
