@@ -540,7 +540,7 @@ def density_rows(cells, protocol):
     columns |= {f"{OURS} width": "width of log Z", "above": "methods above NNMRF mixture"}
     if protocol == "honest":
         columns |= {"degenerate": "constant columns", "n_scored": "test rows"}
-    return rows, columns | {f"{OURS} seconds": "fit s"}
+    return rows, columns
 
 
 ACCURACY_ORDER = OURS, BAYES, SETTING, *PAPER_METHODS[1:], "HistGradientBoosting"

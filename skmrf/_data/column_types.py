@@ -1,4 +1,4 @@
-"""Types of the columns of a table: detection from data types and values."""
+"""Types of the columns of a table and linear functions of columns, found from their values."""
 
 import re
 
@@ -25,6 +25,7 @@ MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categori
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
 MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
+MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
 
 
 def resolve_column_types(column_types, X, columns, names, *, by_dtype=True, find=None):
@@ -244,3 +245,18 @@ def declared_categories(X, categorical):
     declared = [getattr(t, "categories", None) for t in types] or [None] * len(categorical)
     selected = [c for c, is_selected in zip(declared, categorical, strict=True) if is_selected]
     return [c.to_numpy() if hasattr(c, "to_numpy") and len(c) else None for c in selected]
+
+
+def find_linear_functions(columns):
+    """Return whether each column is a linear function of other columns in complete rows."""
+    X = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
+    X = X[~np.isnan(X).any(axis=1)]
+    if len(X) <= X.shape[1] + 1 or X.shape[1] < 2:
+        return np.zeros(X.shape[1], dtype=bool)
+    size = np.maximum(np.abs(X).max(axis=0), 1e-300)
+    X = X / size
+    deviations = X.std(axis=0)
+    X = (X - X.mean(axis=0)) / np.where(deviations > 1e-12, deviations, 1.0)
+    correlations = X.T @ X / len(X) + 1e-12 * np.eye(X.shape[1])
+    inflation = np.diag(np.linalg.pinv(correlations, hermitian=True, rcond=1e-15))
+    return (inflation > MAX_INFLATION) & (deviations > 1e-12)

@@ -7,7 +7,12 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from .._utils.codes import MISSING
 from .categories import decode, encode
-from .column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
+from .column_types import (
+    DISCRETE_TYPES,
+    declared_categories,
+    find_linear_functions,
+    resolve_column_types,
+)
 from .frames import read_columns
 from .mixed import find_declared_categories, to_floats
 
@@ -24,7 +29,6 @@ MAX_DECIMALS = 6  # of rounded columns
 MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
 NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
-MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
 MIN_SHARE = 1e-12  # of the distance from a bound, so that values at a bound are finite
 FARTHEST = 1e100  # of standardised values, so that squares are finite
 LARGEST = np.finfo(float).max
@@ -489,22 +493,7 @@ def learn_transformed_columns(X, columns, names, column_types, categories, weigh
     for j, x in numeric.items():
         if np.isnan(x).all():
             raise ValueError(f"Column {names[j]!r} has no observed entry; drop it.")
-    is_linear = _find_linear_functions(list(numeric.values()))
+    is_linear = find_linear_functions(list(numeric.values()))
     for (j, x), linear in zip(numeric.items(), is_linear, strict=True):
         transforms[j] = learn_transform(x, weights, types[j], names[j], is_linear=linear)
     return TransformedColumns(list(names), types, transforms, known)
-
-
-def _find_linear_functions(columns):
-    """Return whether each column is a linear function of other columns in complete rows."""
-    X = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
-    X = X[~np.isnan(X).any(axis=1)]
-    if len(X) <= X.shape[1] + 1 or X.shape[1] < 2:
-        return np.zeros(X.shape[1], dtype=bool)
-    size = np.maximum(np.abs(X).max(axis=0), 1e-300)
-    X = X / size
-    deviations = X.std(axis=0)
-    X = (X - X.mean(axis=0)) / np.where(deviations > 1e-12, deviations, 1.0)
-    correlations = X.T @ X / len(X) + 1e-12 * np.eye(X.shape[1])
-    inflation = np.diag(np.linalg.pinv(correlations, hermitian=True, rcond=1e-15))
-    return (inflation > MAX_INFLATION) & (deviations > 1e-12)

@@ -156,7 +156,7 @@ def test_class_densities_equal_student_t_distributions(pooling, seed):
 
 
 def test_quadratic_member_of_gaussian_classes(seed):
-    """With equal covariances it is about linear discriminant analysis, also on held-out rows."""
+    """With equal covariances, its probabilities are about those of linear discriminant analysis."""
     F, rows = label_rows(seed, n=400)
     F = F @ np.array([[1, 2, 0, 0], [0, 1, 2, 0], [0, 0, 1, 2], [0, 0, 0, 1.0]])  # correlations
     rows = rows._replace(weights=np.ones(400))
