@@ -91,11 +91,17 @@ def softmax_objective(flat, F, rows, alpha):
         Gradient, shaped like ``flat``.
     """
     B = flat.reshape(F.shape[1] + 1, -1)
-    logs = log_softmax(F @ B[:-1] + B[-1], axis=-1)
-    total = rows.weights.sum()
-    residuals = rows.weights[:, None] * (np.exp(logs) - rows.targets)
-    gradient = np.vstack([F.T @ residuals + alpha * B[:-1], residuals.sum(axis=0)])
-    loss = -rows.weights @ (rows.targets * logs).sum(axis=1)
+    targets, total = rows.targets.T, rows.weights.sum()
+    logs = B[:-1].T @ F.T + B[-1][:, None]  # sums over the first axis are several times faster
+    logs -= logs.max(axis=0)
+    p = np.exp(logs)
+    sums = p.sum(axis=0)
+    logs -= np.log(sums)
+    p /= sums
+    loss = -(rows.weights * (targets * logs).sum(axis=0)).sum()
+    p -= targets
+    p *= rows.weights
+    gradient = np.vstack([(p @ F).T + alpha * B[:-1], p.sum(axis=1)])
     return (loss + 0.5 * alpha * (B[:-1] ** 2).sum()) / total, gradient.ravel() / total
 
 
