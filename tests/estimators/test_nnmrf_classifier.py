@@ -25,6 +25,7 @@ from skmrf.estimators.nnmrf.label_members import (
     ClassDensities,
     LabelRows,
     assign_folds,
+    features_of_folds,
     fit_softmax,
     held_out_densities,
     learn_convex,
@@ -160,7 +161,8 @@ def test_quadratic_member_of_gaussian_classes(seed):
     F, rows = label_rows(seed, n=400)
     F = F @ np.array([[1, 2, 0, 0], [0, 1, 2, 0], [0, 0, 1, 2], [0, 0, 0, 1.0]])  # correlations
     rows = rows._replace(weights=np.ones(400))
-    member = learn_quadratic(F, rows)
+    mapping, member = learn_quadratic(F, rows)
+    assert mapping is None
     reference = LinearDiscriminantAnalysis().fit(F, rows.targets.argmax(axis=1))
     p = np.exp(member.log_proba(F))
     assert np.abs(p - reference.predict_proba(F)).mean() < 0.04
@@ -180,14 +182,27 @@ def test_quadratic_member_of_classes_with_equal_means(seed):
 
 def test_held_out_densities_do_not_depend_on_their_rows(seed):
     F, rows = label_rows(seed)
-    logs = held_out_densities(F, rows, 5.0)
+    logs = held_out_densities(features_of_folds(F, rows), rows, 5.0)
     left = np.flatnonzero(rows.folds == 2)
     others = np.eye(3)[(rows.targets[left].argmax(axis=1) + 1) % 3]
     changed = rows.targets.copy()
     changed[left] = others
-    again = held_out_densities(F, rows._replace(targets=changed), 5.0)
+    rows = rows._replace(targets=changed)
+    again = held_out_densities(features_of_folds(F, rows), rows, 5.0)
     assert_allclose(again[:, :, left], logs[:, :, left], atol=1e-12)
     assert np.abs(again - logs).max() > 1e-3
+
+
+def test_principal_axes_do_not_depend_on_held_out_rows(seed):
+    """The prediction of one held-out row does not change if the other rows of its fold change."""
+    rng = np.random.default_rng(seed)
+    F, rows = label_rows(seed, n_features=310)
+    logs = held_out_densities(features_of_folds(F, rows), rows, np.inf)
+    first, *others = np.flatnonzero(rows.folds == 1)
+    F[others] = rng.normal(size=(len(others), 310))
+    again = held_out_densities(features_of_folds(F, rows), rows, np.inf)
+    assert_allclose(again[:, :, first], logs[:, :, first], atol=1e-9)
+    assert np.abs(again - logs)[:, :, others].max() > 1e-3
 
 
 @pytest.mark.parametrize("n", [30, 90])

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigh
 
 from ..._data.categories import blank_unseen, check_categories, encode, find_categories
 from ..._data.column_types import (
@@ -327,8 +328,10 @@ class PrincipalAxes:
 
     def __init__(self, F, n_axes):
         is_wide = F.shape[1] > F.shape[0]
-        values, vectors = np.linalg.eigh(F @ F.T if is_wide else F.T @ F)
-        kept = np.flatnonzero(values > 1e-9 * values[-1])[-n_axes:]
+        n, products = min(F.shape), F @ F.T if is_wide else F.T @ F
+        largest = max(n - n_axes, 0), n - 1
+        values, vectors = eigh(products, subset_by_index=largest)
+        kept = values > 1e-9 * values[-1]
         self.axes = vectors[:, kept]
         if is_wide:
             self.axes = F.T @ (self.axes / np.sqrt(values[kept]))

@@ -6,6 +6,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
+from .label_features import PrincipalAxes
+
 ALPHAS = 100.0, 20.0, 5.0, 1.0, 0.2, 0.05, 0.01
 LARGE_INCREASE = 1.01  # of the held-out loss, which ends the path of penalties at once
 POOLINGS = 1.0, 5.0, 20.0, 100.0, np.inf  # rows that the pooled covariance counts for
@@ -13,6 +15,7 @@ RIDGES = np.array([0.001, 0.01, 0.03, 0.1, 0.3, 1.0])
 DOFS = 5.0, 50.0
 INVERSE_TEMPERATURES = 1.0, 0.7, 0.5, 0.35, 0.25
 MAX_CLASS_WORK = 1.2e7  # of n_classes * n_features**3, for covariances of single classes
+MAX_AXES = 300  # of the covariances of classes
 MIN_VARIANCE = 1e-6  # relative to that of all rows, which is about 1
 
 
@@ -283,7 +286,8 @@ def learn_quadratic(F, rows):
 
     The covariance of a class is shrunk towards the pooled covariance, and both towards an isotropic
     one. The selected values have the smallest held-out loss of tempered probabilities. Classes
-    share the pooled covariance if their own ones would take too long.
+    share the pooled covariance if their own ones would take too long. More than 300 features are
+    projected on their 300 principal axes.
 
     Parameters
     ----------
@@ -294,7 +298,9 @@ def learn_quadratic(F, rows):
 
     Returns
     -------
-    QuadraticMember
+    mapping : PrincipalAxes or None
+        Axes of all rows, or None for at most 300 features.
+    member : QuadraticMember
         Densities of all rows.
 
     References
@@ -302,10 +308,13 @@ def learn_quadratic(F, rows):
     J. H. Friedman, "Regularized discriminant analysis", Journal of the American Statistical
     Association 84, 1989.
     """
+    mapping = PrincipalAxes(F, MAX_AXES) if F.shape[1] > MAX_AXES else None
+    parts = features_of_folds(F, rows)
+    F = F if mapping is None else mapping.transform(F)
     work = rows.targets.shape[1] * float(F.shape[1]) ** 3
     found = np.inf, None
     for pooling in POOLINGS if work <= MAX_CLASS_WORK else POOLINGS[-1:]:
-        logs = held_out_densities(F, rows, pooling)
+        logs = held_out_densities(parts, rows, pooling)
         for place in np.ndindex(len(DOFS), len(RIDGES)):
             for beta in INVERSE_TEMPERATURES:
                 tempered = log_softmax(beta * logs[place], axis=-1)
@@ -314,16 +323,29 @@ def learn_quadratic(F, rows):
                     found = loss, (pooling, place, beta, tempered)
     pooling, (i, j), beta, logs = found[1]
     densities = ClassDensities(F, rows, pooling)
-    return QuadraticMember(densities, RIDGES[j], DOFS[i], beta, logs)
+    return mapping, QuadraticMember(densities, RIDGES[j], DOFS[i], beta, logs)
 
 
-def held_out_densities(F, rows, pooling):
+def features_of_folds(F, rows):
+    """Return the features of all rows for each fold.
+
+    More than 300 features are projected on the principal axes of the rows that the fold keeps.
+    Axes of all rows would contain the rows that are left out, but not new rows.
+    """
+    if F.shape[1] <= MAX_AXES:
+        return [F] * rows.n_folds
+    kept = [rows.folds != k for k in range(rows.n_folds)]
+    return [PrincipalAxes(F[part], MAX_AXES).transform(F) for part in kept]
+
+
+def held_out_densities(parts, rows, pooling):
     """Return the log-probabilities of each row by class densities without its fold.
 
-    The result has shape (n_dofs, n_ridges, n_rows, n_classes).
+    ``parts`` has the features of all rows for each fold. The result has shape (n_dofs, n_ridges,
+    n_rows, n_classes).
     """
     logs = np.zeros((len(DOFS), len(RIDGES), *rows.targets.shape))
-    for k in range(rows.n_folds):
+    for k, F in enumerate(parts):
         kept, left = np.flatnonzero(rows.folds != k), np.flatnonzero(rows.folds == k)
         densities = ClassDensities(F[kept], rows.select(kept), pooling)
         logs[:, :, left] = densities.log_proba(F[left], RIDGES, DOFS)

@@ -8,14 +8,13 @@ from scipy.special import log_softmax
 from threadpoolctl import threadpool_limits
 
 from ...training import Adam
-from .label_features import PrincipalAxes, RadialFeatures
+from .label_features import RadialFeatures
 from .label_members import learn_convex, learn_quadratic
 
 SELU_SCALE, SELU_SHIFT = 1.0507009873554805, 1.7580993408473766
 ADAM = Adam()
 RATE_FACTOR, N_RATES = 0.25, 2  # the learning rate falls once
 MAX_LOSS_RATIO = 1.3  # a larger held-out loss, relative to the best, is divergence
-MAX_AXES = 300  # of the covariances of classes
 BLOCK_SIZE = 4096  # rows that are predicted together, to bound memory
 NETWORKS = "relu", "selu", "tanh"
 
@@ -281,10 +280,8 @@ def learn_member(kind, F, rows, given, settings, seed):
             member = learn_networks(F, rows, settings, seed)
             member.held_out = member.held_out[given]
             return None, member
-        mapping = None if given is None else RadialFeatures(given, kind.width)
-        if kind.potential == "quadratic" and F.shape[1] > MAX_AXES:
-            mapping = PrincipalAxes(F, MAX_AXES)
-        F = F if mapping is None else mapping.transform(F)
         if kind.potential == "quadratic":
-            return mapping, learn_quadratic(F, rows)
+            return learn_quadratic(F, rows)
+        mapping = None if given is None else RadialFeatures(given, kind.width)
+        F = F if mapping is None else mapping.transform(F)
         return mapping, learn_convex(F, rows, *settings)
