@@ -205,6 +205,19 @@ def test_principal_axes_do_not_depend_on_held_out_rows(seed):
     assert np.abs(again - logs)[:, :, others].max() > 1e-3
 
 
+def test_one_fold_with_all_rows_of_convex_members(seed):
+    """Such rows are not left out. A fold without any row has no parameters."""
+    _, rows = label_rows(seed)
+    few = rows.select(np.flatnonzero(rows.folds == 1)[:2])
+    assert_array_equal(few.folds, -1)
+    assert few.held_out_loss(np.zeros((2, 3))) == 0.0
+    X = np.random.default_rng(seed).normal(size=(30, 3))
+    for random_state in range(8):  # two of 30 rows have the same fold in about one of five fits
+        given = {"max_convex_rows": 2, "random_state": random_state}
+        model = NNMRFClassifier(("linear", "quadratic"), **given).fit(X, np.arange(30) % 3)
+        assert np.isfinite(model.predict_log_proba(X)).all()
+
+
 @pytest.mark.parametrize("n", [30, 90])
 def test_principal_axes_keep_the_largest_variances(n, seed):
     """All inner products are kept if there are enough axes, and as much variance as possible."""

@@ -52,8 +52,10 @@ class LabelRows(NamedTuple):
         return float(-(weights @ (self.targets * logs).sum(axis=1)) / (weights.sum() or 1.0))
 
     def select(self, rows):
-        """Return the given rows."""
-        return LabelRows(self.targets[rows], self.weights[rows], self.folds[rows])
+        """Return the given rows. If a fold would leave out all of them, it leaves out none."""
+        folds = self.folds[rows]
+        folds = np.where((folds == folds[:1]).all(), -1, folds)
+        return LabelRows(self.targets[rows], self.weights[rows], folds)
 
 
 def assign_folds(labels, n_folds, rng):
