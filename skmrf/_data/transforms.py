@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import erfcx
 
 from .._utils.codes import MISSING
 from .categories import decode, encode
@@ -29,7 +29,7 @@ MAX_DECIMALS = 6  # of rounded columns
 MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
 NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
-MIN_SHARE = 1e-12  # of the distance from a bound, so that values at a bound are finite
+MIN_SHARE = 1e-4  # of the distance a from a bound; nearer values are transformed like it
 FARTHEST = 1e100  # of standardised values, so that squares are finite
 LARGEST = np.finfo(float).max
 
@@ -43,8 +43,10 @@ class ColumnTransform:
     :math:`u = 0` it is :math:`u + t \log(1 - e^{-u/t})`: linear far from the bound, and logarithmic
     near it. With an upper bound at :math:`u = w` it has the additional term
     :math:`-t \log(1 - e^{-(w-u)/t})`. The result z is standardised. Between a bound and a distance
-    a where the transform is :math:`z_a`, it is replaced by :math:`\Phi^{-1}(\Phi(z_a) u / a)`, so
-    that a standard normal z has a uniform density there.
+    a where the transform is :math:`z_a`, it is replaced by :math:`z_a + \log(u / a) / k` with
+    :math:`k = \varphi(z_a) / \Phi(z_a)`, so that x is about uniform there if z is
+    standard normal. Values within a small part of a from the bound are transformed alike. A value
+    at the bound therefore has a finite z, and its density is neither very small nor very large.
 
     Attributes
     ----------
@@ -63,8 +65,7 @@ class ColumnTransform:
     centre, scale, softness : float
         Parameters c, s and t of the transform.
     least : float
-        Distance a from a bound, in units of the scale, from which on the transform follows the
-        normal distribution function.
+        Distance a, in units of the scale. Nearer to a bound, the transform is logarithmic.
     mean, deviation : float
         Mean and standard deviation before standardisation.
     """
@@ -96,9 +97,9 @@ class ColumnTransform:
         for sign, bound in self._bounds:
             with np.errstate(over="ignore"):
                 shares = np.asarray(sign * (x - bound) / (self.scale * self.least))
-            is_near = shares < 1.0
-            logs = self._log_tail(sign, bound) + np.log(np.maximum(shares[is_near], MIN_SHARE))
-            z[is_near] = sign * ndtri_exp(logs)
+            is_near, (limit, rate) = shares < 1.0, self._tail(sign, bound)
+            logs = np.log(np.maximum(shares[is_near], MIN_SHARE))
+            z[is_near] = sign * (limit + logs / rate)
         return np.where(x < self.low, -FARTHEST, np.where(x > self.high, FARTHEST, z))
 
     def _standardise(self, raw):
@@ -109,13 +110,14 @@ class ColumnTransform:
         """Finite bounds, each with the sign of the direction into the support."""
         return [(s, bound) for s, bound in ((1, self.low), (-1, self.high)) if np.isfinite(bound)]
 
-    def _limit(self, sign, bound):
-        """Return the transformed value at the distance ``least``, with its sign at a low bound."""
-        raw, _ = self._curve(bound + sign * self.scale * self.least)
-        return sign * self._standardise(raw)
+    def _tail(self, sign, bound):
+        """Return the transformed value at the distance ``least`` from a bound, and the rate k.
 
-    def _log_tail(self, sign, bound):
-        return log_ndtr(self._limit(sign, bound))
+        The value has the opposite sign at an upper bound.
+        """
+        raw, _ = self._curve(bound + sign * self.scale * self.least)
+        limit = sign * self._standardise(raw)
+        return limit, np.sqrt(2 / np.pi) / erfcx(max(-limit, 0.0) / np.sqrt(2))
 
     def log_slope(self, z):
         """Return the log-derivative of the transform at transformed values, 0 for nan."""
@@ -123,10 +125,10 @@ class ColumnTransform:
         values, _ = self._invert(z)
         slopes = np.asarray(self._curve(values)[1] - np.log(self.deviation))
         for sign, bound in self._bounds:
-            is_near = sign * z < self._limit(sign, bound)
-            log_densities = -0.5 * (z[is_near] ** 2 + np.log(2 * np.pi))
-            log_distance = np.log(self.scale * self.least)
-            slopes[is_near] = self._log_tail(sign, bound) - log_distance - log_densities
+            limit, rate = self._tail(sign, bound)
+            is_near = sign * z < limit
+            log_distances = np.log(self.scale * self.least) + rate * (sign * z[is_near] - limit)
+            slopes[is_near] = -np.log(rate) - log_distances
         return slopes
 
     def inverse(self, z):
@@ -134,8 +136,9 @@ class ColumnTransform:
         z = np.asarray(z)
         x = np.asarray(self._invert(z)[0])
         for sign, bound in self._bounds:
-            is_near = sign * z < self._limit(sign, bound)
-            shares = np.exp(log_ndtr(sign * z[is_near]) - self._log_tail(sign, bound))
+            limit, rate = self._tail(sign, bound)
+            is_near = sign * z < limit
+            shares = np.exp(rate * (sign * z[is_near] - limit))
             x[is_near] = bound + sign * shares * self.scale * self.least
         if self.step:
             x = np.rint((x - self.origin) / self.step) * self.step

@@ -534,10 +534,23 @@ def test_transforms_near_bounds_are_monotone(seed):
     x = np.random.default_rng(seed).beta(0.5, 2.0, size=10)
     found = learn_transform(x, np.ones(10), "bounded")
     nearest = min(x.min(), 1 - x.max())
-    distances = nearest * np.array([1e-9, 1e-6, 1e-3, 0.1, 0.4, 0.6, 0.9])
+    distances = nearest * np.array([1e-4, 1e-3, 1e-2, 0.1, 0.4, 0.6, 0.9])
     for near in (distances, 1 - distances[::-1]):
         z = found.forward(near)
         assert (np.diff(z) > 0).all()
         assert_allclose(found.inverse(z), near, rtol=1e-6)
     assert np.isfinite(found.forward(np.array([0.0, 1.0]))).all()
     assert_array_equal(np.abs(found.forward(np.array([-0.1, 1.1]))), FARTHEST)
+
+
+@pytest.mark.parametrize("n", [20, 200])
+@pytest.mark.parametrize("name", FEW_ROWS)
+def test_densities_at_bounds_are_moderate(name, n, seed):
+    """A value at the bound is neither very rare nor more probable than all others."""
+    make, kind, _ = FEW_ROWS[name]
+    found = learn_transform(make(np.random.default_rng(seed), n), np.ones(n), kind)
+    z = found.forward(found.scale * found.least * np.array([0.0, 1e-9, 0.99]))
+    for mean, deviation in ((0.0, 1.0), (0.0, 1.7), (-1.0, 1.2)):
+        logs = norm.logpdf(z, mean, deviation) + found.log_slope(z)
+        assert (logs[:2] < logs[2] + 7.0).all()
+        assert (logs[:2] > logs[2] - 25.0).all()
