@@ -503,6 +503,16 @@ def test_transforms_of_large_numbers(kind, size, seed):
     assert draws[-1] > x.max() > draws[0]
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_units_do_not_change_the_rounding_of_a_column(unit, seed):
+    """Ties at 0 and values below 1e-6 are not values that are rounded to 1."""
+    rng = np.random.default_rng(seed)
+    x = unit * np.concatenate([np.zeros(30), rng.exponential(size=70)])
+    found = learn_transform(x, np.ones(100), "non-negative")
+    assert found.step == 0.0
+    assert_allclose(found.inverse(found.forward(x[30:])), x[30:])
+
+
 FEW_ROWS = {
     "shares": (lambda rng, n: rng.beta(0.5, 2.0, size=n), "bounded", 1.0),
     "heavy tail": (lambda rng, n: np.exp(2.0 * rng.normal(size=n)), "non-negative", np.inf),
