@@ -22,6 +22,10 @@ from skmrf.estimators.nnmrf.label_features import (
     weighted_quantiles,
 )
 from skmrf.estimators.nnmrf.label_members import (
+    DOFS,
+    INVERSE_TEMPERATURES,
+    POOLINGS,
+    RIDGES,
     ClassDensities,
     LabelRows,
     assign_folds,
@@ -193,16 +197,33 @@ def test_held_out_densities_do_not_depend_on_their_rows(seed):
     assert np.abs(again - logs).max() > 1e-3
 
 
-def test_principal_axes_do_not_depend_on_held_out_rows(seed):
-    """The prediction of one held-out row does not change if the other rows of its fold change."""
-    rng = np.random.default_rng(seed)
+def test_held_out_rows_are_projected_like_new_rows(seed):
+    """Axes of all rows would contain the held-out rows, but not new rows."""
     F, rows = label_rows(seed, n_features=310)
     logs = held_out_densities(features_of_folds(F, rows), rows, np.inf)
-    first, *others = np.flatnonzero(rows.folds == 1)
-    F[others] = rng.normal(size=(len(others), 310))
-    again = held_out_densities(features_of_folds(F, rows), rows, np.inf)
-    assert_allclose(again[:, :, first], logs[:, :, first], atol=1e-9)
-    assert np.abs(again - logs)[:, :, others].max() > 1e-3
+    kept, new = np.flatnonzero(rows.folds != 1), np.flatnonzero(rows.folds == 1)
+    axes = PrincipalAxes(F[kept], 300)
+    densities = ClassDensities(axes.transform(F[kept]), rows.select(kept), np.inf)
+    expected = densities.log_proba(axes.transform(F[new]), RIDGES, DOFS)
+    assert_allclose(logs[:, :, new], expected, atol=1e-8)
+
+
+def test_quadratic_member_has_the_smallest_held_out_loss(seed):
+    """Equal columns make densities too certain, so the inverse temperature is below 1."""
+    F, rows = label_rows(seed, n=2100, n_features=2)
+    F = np.tile(F, 8) + 0.3 * np.random.default_rng(seed).normal(size=(2100, 16)) ** 3
+    new = rows.select(np.arange(100, 2100))
+    rows = rows.select(np.arange(100))
+    _, member = learn_quadratic(F[:100], rows)
+    held_out = [held_out_densities([F[:100]] * 4, rows, pooling) for pooling in POOLINGS]
+    losses = [
+        rows.held_out_loss(log_softmax(beta * logs, axis=1))
+        for logs in np.concatenate(held_out).reshape(-1, 100, 3)
+        for beta in INVERSE_TEMPERATURES
+    ]
+    assert rows.held_out_loss(member.held_out) == pytest.approx(min(losses))
+    logs = member.densities.log_proba(F[100:], np.array([member.ridge]), [member.dof])[0, 0]
+    assert new.held_out_loss(member.log_proba(F[100:])) < new.held_out_loss(logs) - 0.01
 
 
 def test_one_fold_with_all_rows_of_convex_members(seed):
