@@ -117,17 +117,21 @@ PARTS = "numbers", "mixed", "anomalies"
 def load_tables(data_home):
     """Return the tables by name: those of scikit-learn, and those of ``data_home/uci``."""
     tables = {name: load().data for name, load in BUNDLED.items()}
-    folder = Path(data_home or ".") / "uci"
     for name, (first, last) in FILES.items():
-        if (folder / f"{name}.csv.gz").exists():
+        if find_file(data_home, name).exists():
             rows = read_rows(data_home, name)
             tables[name] = np.array([[float(v) for v in row[first:last]] for row in rows])
     return tables
 
 
+def find_file(data_home, name):
+    """Return the path of the file of a table."""
+    return Path(data_home or ".") / "uci" / f"{name}.csv.gz"
+
+
 def read_rows(data_home, name):
     """Return the rows of a file, as lists of str."""
-    with gzip.open(Path(data_home or ".") / "uci" / f"{name}.csv.gz", "rt") as file:
+    with gzip.open(find_file(data_home, name), "rt") as file:
         return list(csv.reader(file))[1:]
 
 
@@ -254,6 +258,8 @@ def load_mixed(data_home):
         "wine": wine.assign(target=wine["target"].astype(str).astype("category")),
     }
     for name in ("glass", "ecoli_protein"):
+        if not find_file(data_home, name).exists():
+            continue
         (first, last), label = FILES[name], LABELS[name]
         rows = read_rows(data_home, name)
         frame = pd.DataFrame([[float(v) for v in row[first:last]] for row in rows])
@@ -371,7 +377,7 @@ def load_labelled(data_home):
         if name in BUNDLED:
             bunch = BUNDLED[name]()
             found[name] = bunch.data, bunch.target_names[bunch.target].astype(str)
-        else:
+        elif name in tables:
             labels = np.array([row[LABELS[name]] for row in read_rows(data_home, name)])
             found[name] = tables[name], labels
     return found
@@ -409,10 +415,12 @@ def anomaly_summary(rows):
 
 
 def run(args, title, load, judge_split, summarise, columns):
-    """Compute, print and write one table."""
+    """Compute, print and write one table, unless none of its data sets is chosen."""
     tables, rows = load(args.data_home), []
     n_seeds = args.seeds or (1 if args.fast else 10)
     names = [name for name in args.tables or tables if name in tables]
+    if not names:
+        return
     for name in names[:2] if args.fast else names:
         found = [judge_split(name, tables[name], seed) for seed in range(n_seeds)]
         rows.append({"table": name} | average(found))

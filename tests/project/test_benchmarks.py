@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
@@ -383,6 +384,22 @@ def test_difference_of_areas_under_the_curve(load):
     single = tables.average([dict(zip(keys, splits[0], strict=True))])
     assert single["auc_error"] is None
     assert "standard errors" not in tables.summary([single | others])[0]
+
+
+def test_tables_without_files(load, tmp_path):
+    """Tables of scikit-learn need no files, and a part without a chosen table writes nothing."""
+    tables = load("tables")
+    mixed = tables.load_mixed(tmp_path)
+    assert len(mixed) == 4
+    assert set(tables.load_labelled(tmp_path)) == {"breast cancer", "wine"}
+    for frame in mixed.values():
+        coded = tables.one_hot(frame)
+        found = tables.to_frame(coded.to_numpy(), coded, frame)
+        pd.testing.assert_frame_equal(found, frame, atol=1e-6)  # at most six decimals
+        assert tables.is_outside(frame, frame) == tables.largest_difference(frame, frame) == 0.0
+    options = ["--fast", "--parts", "anomalies", "--tables", "iris", "--results", str(tmp_path)]
+    tables.main(options)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
