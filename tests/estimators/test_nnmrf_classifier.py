@@ -161,7 +161,7 @@ def test_class_densities_equal_student_t_distributions(pooling, seed):
 
 
 def test_quadratic_member_of_gaussian_classes(seed):
-    """With equal covariances, its probabilities are about those of linear discriminant analysis."""
+    """Predictions are close to those of linear discriminant analysis, also for held-out rows."""
     F, rows = label_rows(seed, n=400)
     F = F @ np.array([[1, 2, 0, 0], [0, 1, 2, 0], [0, 0, 1, 2], [0, 0, 0, 1.0]])  # correlations
     rows = rows._replace(weights=np.ones(400))
@@ -256,7 +256,7 @@ def test_quadratic_potentials_of_many_columns(seed):
     y = np.arange(300) % 2
     X = rng.normal(size=(300, 400)) + np.where(y, 0.2, -0.2)[:, None]
     model = NNMRFClassifier(("quadratic",), random_state=seed).fit(X[:200], y[:200])
-    assert model._radial[0].axes.shape[1] < 200
+    assert model._mappings[0].axes.shape[1] < 200
     assert model.score(X[200:], y[200:]) > 0.9
 
 

@@ -45,10 +45,10 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     otherwise the mean of the column.
 
     Members with linear, spline and radial potentials are convex problems. Cross-validation selects
-    their L2 penalty, and the shrinkage of the covariances of Student t distributions. The networks
-    of the other members are trained by Adam, one network for each fold, and are stopped early by
-    the rows that the folds leave out. The exponents :math:`w_m \ge 0` maximise the likelihood of
-    the rows that are left out. They also calibrate the probabilities.
+    their L2 penalty. It also selects how the covariances of Student t distributions are shrunk. The
+    networks with learned units are trained by Adam, one network for each fold, and are stopped
+    early by the rows that the folds leave out. The exponents :math:`w_m \ge 0` maximise the
+    likelihood of the rows that are left out. They also calibrate the probabilities.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     cv : "auto" or int, default="auto"
         Number of folds, at least 2. "auto" is 5, and 3 with more than 5000 rows.
     max_convex_rows : int, default=3000
-        Maximum number of training rows of members without learned units, at least 2. A random
-        subset is used if there are more rows.
+        Maximum number of training rows of linear, spline, quadratic and radial members, at least 2.
+        A random subset is used if there are more rows.
     shrinkage : float, default=10.0
         Strength of the shrinkage of the exponents of the members towards equal exponents, at least
         0. ``shrinkage / 2`` times the sum of squared differences is added to the log loss of the
@@ -266,7 +266,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
                 "categories_": categories,
                 "n_iter_": max(1, *(member.n_iter for member in members)),
                 "_features": features,
-                "_radial": maps,
+                "_mappings": maps,
             }
             reports.finish(fitted)
             vars(self).update(fitted)
@@ -354,7 +354,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         check_is_fitted(self)
         features = self._features.transform(read_columns(self, X, reset=False))
         logs = []
-        for kind, mapping, member in zip(self.kinds_, self._radial, self.members_, strict=True):
+        for kind, mapping, member in zip(self.kinds_, self._mappings, self.members_, strict=True):
             F = features[kind.potential == "spline"]
             logs.append(member.log_proba(F if mapping is None else mapping.transform(F)))
         return np.stack(logs)

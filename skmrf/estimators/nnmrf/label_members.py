@@ -194,7 +194,7 @@ def learn_convex(F, rows, alphas, max_iter):
 
 
 class ClassDensities:
-    """Mean and covariance of each class, with Gaussian or Student t densities.
+    """Student t density of each class, with its mean and a shrunk covariance.
 
     Parameters
     ----------
@@ -287,9 +287,9 @@ def learn_quadratic(F, rows):
     """Learn a density of each class; cross-validation selects how covariances are shrunk.
 
     The covariance of a class is shrunk towards the pooled covariance, and both towards an isotropic
-    one. The selected values have the smallest held-out loss of tempered probabilities. Classes
-    share the pooled covariance if their own ones would take too long. More than 300 features are
-    projected on their 300 principal axes.
+    one. The selected values have the smallest held-out loss of tempered probabilities. All classes
+    have the pooled covariance if covariances of single classes would take too long. More than 300
+    features are projected on their 300 principal axes.
 
     Parameters
     ----------
