@@ -25,6 +25,7 @@ MIN_SPIKE_ROWS, MIN_SPIKE_SHARE = 3, 0.01  # of the rows, for a point mass
 SPIKE_RATIO = 6.0  # rows of a point mass relative to those of values around it
 FEW_VALUES = 10  # mean number of rows of a value, if all values are point masses
 N_NEAR = 5  # values on each side that a point mass is compared with
+OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
 MAX_DECIMALS = 6  # of rounded columns
 MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
@@ -44,9 +45,8 @@ class ColumnTransform:
     near it. With an upper bound at :math:`u = w` it has the additional term
     :math:`-t \log(1 - e^{-(w-u)/t})`. The result z is standardised. Between a bound and a distance
     a where the transform is :math:`z_a`, it is replaced by :math:`z_a + \log(u / a) / k` with
-    :math:`k = \varphi(z_a) / \Phi(z_a)`, so that x is about uniform there if z is
-    standard normal. Values within a small part of a from the bound are transformed alike. A value
-    at the bound therefore has a finite z, and its density is neither very small nor very large.
+    :math:`k = \varphi(z_a) / \Phi(z_a)`, so that x is about uniform there if z is standard normal.
+    Much nearer to the bound than a, all values have the same z, which is finite.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class ColumnTransform:
     centre, scale, softness : float
         Parameters c, s and t of the transform.
     least : float
-        Distance a, in units of the scale. Nearer to a bound, the transform is logarithmic.
+        Distance a from a bound, in units of the scale.
     mean, deviation : float
         Mean and standard deviation before standardisation.
     """
@@ -241,7 +241,7 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
 def _without_shape(parts, values):
     """Return the transform of a column whose values are equal or point masses.
 
-    The training values do not show the shape of the continuous part, so its scale is their size.
+    The scale of the continuous part is the size of the values, because they do not show its shape.
     """
     low, width = parts["low"], parts["high"] - parts["low"]
     is_bounded = np.isfinite(low)
@@ -319,9 +319,6 @@ def _find_spikes(x, step, low, high):
         if is_bound or count >= max(least, SPIKE_RATIO * others + 3.0):
             found.append((count, value))
     return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
-
-
-OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
 
 
 def _location(x, low):

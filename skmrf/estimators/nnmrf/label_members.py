@@ -212,12 +212,10 @@ class ClassDensities:
         counts = weights.sum(axis=1)
         self.log_shares = rows.log_shares()
         self.means = weights @ F / np.maximum(counts, 1e-12)[:, None]
-        scatter = np.stack(
-            [
-                (F - mean).T @ (w[:, None] * (F - mean))
-                for mean, w in zip(self.means, weights, strict=True)
-            ]
-        )
+        scatter = np.empty((len(weights), F.shape[1], F.shape[1]))
+        for k, w in enumerate(weights):
+            centred = F[w > 0] - self.means[k]
+            scatter[k] = centred.T @ (w[w > 0, None] * centred)
         covariances = scatter.sum(axis=0, keepdims=True) / counts.sum()
         self.level = max(np.trace(covariances[0]) / max(F.shape[1], 1), MIN_VARIANCE)
         if np.isfinite(pooling):
@@ -244,9 +242,11 @@ class ClassDensities:
         logs = np.empty((len(dofs), len(ridges), len(F), len(self.means)))
         for k, mean in enumerate(self.means):
             j = min(k, len(self.variances) - 1)
+            if j == k:  # the first class, or each class has its own covariance
+                rotated = F @ self.axes[j]
             variances = np.maximum(self.variances[j], 0)
             variances = (1 - ridges[:, None]) * variances + ridges[:, None] * self.level
-            distances = ((F - mean) @ self.axes[j]) ** 2 @ (1 / variances).T
+            distances = (rotated - mean @ self.axes[j]) ** 2 @ (1 / variances).T
             log_volumes = 0.5 * np.log(variances).sum(axis=1)[:, None]
             for i, dof in enumerate(dofs):
                 half = 0.5 * (dof + F.shape[1])
