@@ -190,9 +190,18 @@ def fitted_arrays(model):
         arrays += [model.edge_frequency_, model.edge_probability_]
         return [*arrays, *model.energy_.theta.values()]
     if isinstance(model, NNMRFClassifier):
-        parts = [m.networks.theta if m.n_iter else [m.coef] for m in model.members_]
+        parts = [member_arrays(member) for member in model.members_]
         return [values for part in parts for values in part] + [model.exponents_]
     return [v for density in model.densities_ for v in density.energy_.theta.values()]
+
+
+def member_arrays(member):
+    """Return the arrays of a member of NNMRFClassifier."""
+    if member.n_iter:
+        return member.networks.theta
+    if hasattr(member, "densities"):
+        return [member.densities.means, member.densities.variances, member.densities.axes]
+    return [member.coef]
 
 
 def assert_fitted(model, expected):
