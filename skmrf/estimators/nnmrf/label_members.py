@@ -212,14 +212,14 @@ class ClassDensities:
         counts = weights.sum(axis=1)
         self.log_shares = rows.log_shares()
         self.means = weights @ F / np.maximum(counts, 1e-12)[:, None]
-        scatter = np.empty((len(weights), F.shape[1], F.shape[1]))
-        for k, w in enumerate(weights):
-            centred = F[w > 0] - self.means[k]
-            scatter[k] = centred.T @ (w[w > 0, None] * centred)
-        covariances = scatter.sum(axis=0, keepdims=True) / counts.sum()
-        self.level = max(np.trace(covariances[0]) / max(F.shape[1], 1), MIN_VARIANCE)
+        centred = F - rows.targets @ self.means
+        pooled = centred.T @ (rows.weights[:, None] * centred) / counts.sum()
+        self.level = max(np.trace(pooled) / max(F.shape[1], 1), MIN_VARIANCE)
+        covariances = pooled[None]
         if np.isfinite(pooling):
-            covariances = (scatter + pooling * covariances) / (counts + pooling)[:, None, None]
+            parts = [(centred[w > 0], w[w > 0]) for w in weights]
+            scatter = np.stack([(Z.T * w) @ Z for Z, w in parts])
+            covariances = (scatter + pooling * pooled) / (counts + pooling)[:, None, None]
         self.variances, self.axes = np.linalg.eigh(covariances)
 
     def log_proba(self, F, ridges, dofs):
