@@ -346,7 +346,7 @@ def test_ctrl_c_keeps_the_file_of_the_last_complete_part(tmp_path):
         model.fit(X)
     assert not path.exists()  # as the search is incomplete
     model = clone(CLASSES[1]).set_callbacks(Checkpoint(path, 0), Killer(3, KeyboardInterrupt))
-    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 6 members"):
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 7 members"):
         model.fit(NUMBERS, LABELS)
     saved = joblib.load(path)
     assert len(saved["state"]) == 2

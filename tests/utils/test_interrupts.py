@@ -354,7 +354,7 @@ def test_callbacks_can_stop_bootstraps():
 def test_members_before_ctrl_c_are_kept():
     ctrl_c = CtrlC(3)  # at the third member
     model = NNMRFClassifier(max_iter=3, random_state=0).set_callbacks(ctrl_c)
-    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 6 members"):
+    with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 7 members"):
         model.fit(NUMBERS, LABELS)
     assert ctrl_c.names[1] == "member"
     assert model.kinds_ == [("linear", None), ("spline", None)]
