@@ -81,7 +81,7 @@ class DeviceChains:
         Returns
         -------
         V : array of shape (n_chains, n_visible)
-            Visible states of the last sweep.
+            Visible states of the last sweep, with the data type of the weights.
         means : array of shape (n_chains, n_hidden)
             Means of the hidden units given ``V``.
         H : array of shape (n_chains, n_hidden)
@@ -100,7 +100,7 @@ class DeviceChains:
         if n_sweeps > 1:
             carry = jax.lax.scan(step, carry, jax.random.split(self.split(), n_sweeps - 1))[0]
         V, means, H = carry
-        return V.astype(jnp.int16), means, H
+        return V, means, H
 
     def sweep_layers(self, conditionals, odds, betas, X, clamped):
         """Run Gibbs sweeps of two layers along a path of inverse temperatures.

@@ -9,6 +9,8 @@ from copy import copy
 import numpy as np
 from scipy.special import expit
 
+N_EQUAL_ROWS = 8  # of a matrix that takes the place of a vector
+
 
 def namespace(array):
     """Return the module with the functions of an array: ``numpy``, or ``jax.numpy``."""
@@ -28,6 +30,18 @@ def as_numpy(array):
 def sigmoid(x):
     """Return ``1 / (1 + exp(-x))``."""
     return expit(x) if is_numpy(x) else 1.0 / (1.0 + namespace(x).exp(-x))
+
+
+def vector_product(vector, matrix):
+    """Return ``vector @ matrix``.
+
+    For an array of JAX, the vector is repeated in several rows. A GPU multiplies matrices quickly,
+    but sums few long columns slowly.
+    """
+    if is_numpy(matrix):
+        return vector @ matrix
+    rows = namespace(matrix).broadcast_to(vector, (N_EQUAL_ROWS, len(vector)))
+    return (rows @ matrix)[0]
 
 
 def without_diagonal(square):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from .log_weights import check_sample_weight
+from .log_weights import check_sample_weight, normalized_weights
 from .namespaces import as_numpy, is_numpy, namespace
 
 BLOCK_ENTRIES = 2**20  # of rows that are checked or summed together
@@ -138,10 +138,16 @@ def row_blocks(X, n_entries=None):
     return [slice(s, s + size) for s in range(0, max(n_rows, 1), size)]
 
 
-def weighted_sums(weights, X):
-    """Return the weighted sums of the columns, ``weights @ X``, shape (n_columns,)."""
+def column_means(X, log_weights=None):
+    """Return the weighted means of the columns, shape (n_columns,).
+
+    With equal weights, integers are summed as integers, which needs fewer operations.
+    """
+    weights = normalized_weights(log_weights, X.shape[0])
     if issparse(X):
         return np.asarray(weights @ X).ravel()
+    if log_weights is None and X.dtype.kind != "f":
+        return sum(as_numpy(X[rows].sum(axis=0, dtype=np.int32)) for rows in row_blocks(X)) / len(X)
     # numpy converts all rows of a product to floats.
     blocks = row_blocks(X, BLOCK_ENTRIES if is_mapped(X) else LARGE_ENTRIES)
     return sum(weights[rows] @ as_numpy(X[rows]) for rows in blocks)

@@ -292,10 +292,8 @@ class BipartiteEnergy(LayeredEnergy):
 
     def _weighted_statistics(self, states):
         """Sum the weighted sufficient statistics of several (visible, hidden, weights) triples."""
-        if not is_numpy(self.weights):  # two products take less time than a copy of the rows
-            parts = [self._layer_states(*part[:2]) for part in states]
-            parts = [_statistics(V, H, w) for (V, H), (_, _, w) in zip(parts, states, strict=True)]
-            return {name: sum(part[name] for part in parts) for name in parts[0]}
+        if not is_numpy(self.weights):
+            return self._joined_statistics(states[::-1])  # in the order of XLA's products
         n_rows = sum(len(weights) for _, _, weights in states)
         V, H = (np.empty((n_rows, n), self.weights.dtype) for n in self.weights.shape)
         size, first, units = max(MIN_ROWS, PRODUCTS_A_UNIT // max(self.weights.size, 1)), 0, []
@@ -306,8 +304,14 @@ class BipartiteEnergy(LayeredEnergy):
                 units.append((*given, V[first : first + n], H[first : first + n]))
                 first += n
         list(run_blocks(self._fill_layers, units, None))
-        weights = np.concatenate([weights for _, _, weights in states])
-        return {"weights": V.T @ H, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
+        return _statistics(V, H, np.concatenate([weights for _, _, weights in states]))
+
+    def _joined_statistics(self, states):
+        """Return the statistics of all states from one product of arrays of JAX."""
+        join = namespace(self.weights).concatenate
+        layers = zip(*(self._layer_states(*part[:2]) for part in states), strict=True)
+        V, H, weights = map(join, (*layers, [weights for *_, weights in states]))
+        return _statistics(V, H * weights[:, None], weights)
 
     def _layer_states(self, visible, hidden):
         """Return the states of both layers; hidden means replace missing hidden states."""
@@ -417,8 +421,7 @@ class BipartiteEnergy(LayeredEnergy):
 
 
 def _statistics(V, H, weights):
-    """Return the weighted sufficient statistics of rows; ``H`` may be overwritten."""
-    H *= weights[:, None]
+    """Return the sufficient statistics of weighted rows, of which ``H`` has the weights."""
     return {"weights": V.T @ H, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
 
 

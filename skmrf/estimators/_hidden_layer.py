@@ -4,9 +4,8 @@ import numpy as np
 from scipy.special import expit
 
 from .._jax import open_device
-from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import without_values
-from .._utils.rows import dense_rows, sample_weights, weighted_sums
+from .._utils.rows import column_means, dense_rows, sample_weights
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
 from ..structure.chow_liu import fit_tree, pair_couplings
 from ..training import AdaptiveRate, initial_values
@@ -179,7 +178,7 @@ def _column_log_odds(X, log_weights):
     if X.dtype.kind != "f":
         return initial_values.log_odds(X, log_weights)
     n_rows = X.shape[0] if log_weights is None else float(np.exp(log_weights).sum())
-    n_ones = n_rows * weighted_sums(normalized_weights(log_weights, X.shape[0]), X)
+    n_ones = n_rows * column_means(X, log_weights)
     return np.log((n_ones + 0.5) / (np.maximum(n_rows - n_ones, 0.0) + 0.5))
 
 

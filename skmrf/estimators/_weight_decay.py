@@ -8,7 +8,7 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from .._utils.rows import is_mapped, weighted_sums
+from .._utils.rows import column_means, is_mapped
 from ..energies import LayeredEnergy, PairwiseEnergy, SemiRestrictedEnergy
 from ..exact.expectations import quick_exact_model
 from ..learners import PCD, PTT
@@ -162,7 +162,7 @@ def _preconditioner(energy, data, penalty):
     if isinstance(energy, SemiRestrictedEnergy):
         curvatures = curvature["coupling"], curvature["weights"]
         return CoupledLayerPreconditioner(_means(data.X, weights), energy.states, curvatures)
-    return LayerPreconditioner(weighted_sums(weights, data.X), curvature["weights"])
+    return LayerPreconditioner(column_means(data.X, data.log_weights), curvature["weights"])
 
 
 def _means(X, weights):

@@ -108,7 +108,7 @@ def _count_rows(codes, code, weights):
         mask = codes == code
         return np.asarray(mask.sum(axis=0)).ravel() if weights is None else weights @ mask
     if weights is None:
-        counts = ((codes[rows] == code).sum(axis=0) for rows in row_blocks(codes))
+        counts = ((codes[rows] == code).sum(axis=0, dtype=np.int32) for rows in row_blocks(codes))
         return sum(map(as_numpy, counts))
     blocks = row_blocks(codes) if is_mapped(codes) else [slice(None)]  # sums of floats are rounded
     masks = ((rows, as_numpy(codes[rows] == code)) for rows in blocks)

@@ -5,7 +5,7 @@ import numpy as np
 from .._kernels.tables import precondition_pairs, precondition_singles
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import sigmoid, without_diagonal
+from .._utils.namespaces import sigmoid, vector_product, without_diagonal
 from ..energies.table_backed import TableEnergy
 from .optimizers import SGD
 
@@ -114,7 +114,7 @@ class LayerPreconditioner:
         """Return the preconditioned gradient, a dict of arrays shaped like theta."""
         means, scale = self.means, self.scale
         visible, hidden = gradient["visible_bias"], gradient["hidden_bias"]
-        offsets = sigmoid(theta["hidden_bias"] + means @ theta["weights"])
+        offsets = sigmoid(theta["hidden_bias"] + vector_product(means, theta["weights"]))
         weights = gradient["weights"]
         weights -= means[:, None] * hidden
         weights -= visible[:, None] * offsets
@@ -122,7 +122,7 @@ class LayerPreconditioner:
         return {
             "weights": weights,
             "visible_bias": scale * visible - weights @ offsets,
-            "hidden_bias": hidden - means @ weights,
+            "hidden_bias": hidden - vector_product(means, weights),
         }
 
 

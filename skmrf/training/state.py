@@ -283,6 +283,7 @@ class Progress:
 
     def __init__(self, state):
         self.state = state
+        self._finite = None  # last energy whose parameters were checked
 
     def update(self, **changes):
         """Replace the training state by a copy with the given changes of attributes."""
@@ -300,7 +301,9 @@ class Progress:
         """
         best = None if settings.score is None else self.state.best
         state = replace(self.state, epoch=self.state.epoch + 1, best=best)
-        state.check_finite()
+        if state.energy is not self._finite:  # a device keeps new parameters until they are read
+            state.check_finite()
+            self._finite = state.energy
         row = dict(info, epoch=state.epoch, n_updates=state.step)
         if settings.score is not None:
             row["validation_score"], best = _score(state, settings)

@@ -52,8 +52,11 @@ def test_rows_in_several_blocks(monkeypatch):
     """Sums and checks of many rows, which are computed in blocks, include all blocks."""
     for name in ("BLOCK_ENTRIES", "LARGE_ENTRIES"):
         monkeypatch.setattr(rows_module, name, 4 * ROWS.shape[1])
-    weights = np.random.default_rng(2).random(len(ROWS))
-    assert_allclose(rows_module.weighted_sums(weights, ROWS), weights @ ROWS)
+    log_weights = np.random.default_rng(2).normal(size=len(ROWS))
+    expected = np.average(ROWS, axis=0, weights=np.exp(log_weights))
+    assert_allclose(rows_module.column_means(ROWS, log_weights), expected)
+    assert_allclose(rows_module.column_means(ROWS), ROWS.mean(axis=0))
+    assert_allclose(rows_module.column_means(0.5 * ROWS), 0.5 * ROWS.mean(axis=0))
     wrong = ROWS.copy()
     wrong[-1, 4] = -1
     assert has_missing(wrong)
