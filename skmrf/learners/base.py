@@ -1,6 +1,7 @@
 """Base class of learners, the positive phase, and the imputation of missing training entries."""
 
 from abc import ABC, abstractmethod
+from copy import copy
 
 import numpy as np
 from scipy.sparse import issparse
@@ -9,7 +10,7 @@ from sklearn.base import BaseEstimator
 from .._utils.codes import MISSING, STATE
 from .._utils.label_graphs import LabelGraphs
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import as_numpy, namespace
+from .._utils.namespaces import as_numpy, is_numpy, namespace
 from .._utils.phases import CliqueMoments, States
 from .._utils.rows import dense_rows, row_blocks
 from ..energies import DiscreteEnergy
@@ -273,6 +274,14 @@ class DataPhase:
             phase = States(batch.shown, None, batch.log_weights)
             self.moments = CliqueMoments(energy.moments(phase))
 
+    def with_rng(self, rng):
+        """Return the same phase, in which another source of random numbers imputes entries."""
+        if self.imputer is None:
+            return self
+        phase, imputer = copy(self), copy(self.imputer)
+        phase.imputer, imputer.rng = imputer, rng
+        return phase
+
     def batch_states(self, energy, batch):
         """Return the weighted rows of a batch; missing entries are imputed by one Gibbs sweep.
 
@@ -455,6 +464,8 @@ class GibbsImputer:
 
     def update(self, energy, batch):
         """Make one Gibbs sweep over the missing entries of a batch; return the imputed rows."""
+        if not is_numpy(batch.shown):
+            return self._update_on_device(energy, batch)
         incomplete, chains = self._find_chains(batch)
         X = batch.shown.copy()
         if len(incomplete):
@@ -463,4 +474,20 @@ class GibbsImputer:
             moved, _ = sweep(model, self.X[chains], generators, clamped=~self.missing[chains])
             self.X[chains] = moved
             X[incomplete] = moved
+        return X
+
+    def _update_on_device(self, energy, batch):
+        """Return the result of :meth:`update` for arrays of JAX.
+
+        The shapes of the arrays do not depend on the rows, so all rows take part in the sweep. The
+        entries of complete rows are clamped.
+        """
+        xp = namespace(batch.shown)
+        chains = xp.minimum(xp.searchsorted(self.rows, batch.rows), len(self.rows) - 1)
+        is_incomplete = self.rows[chains] == batch.rows
+        X = xp.where(is_incomplete[:, None], self.X[chains], batch.shown)
+        clamped = ~(self.missing[chains] & is_incomplete[:, None])
+        X, _ = sweep(energy.at(batch), X, self.rng, clamped=clamped)
+        chains = xp.where(is_incomplete, chains, len(self.rows))  # complete rows have no chain
+        self.X = self.X.at[chains].set(X.astype(self.X.dtype), mode="drop")
         return X

@@ -17,7 +17,7 @@ from .._utils.namespaces import (
 )
 from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows, is_mapped
-from ..learners.base import has_missing
+from ..learners.base import DataPhase
 from ..learners.registry import accepted
 from .arithmetic import Pure
 from .settings import NoRestriction
@@ -65,7 +65,7 @@ class DeviceUpdates:
     """
 
     def __init__(self, update, learner, data, settings, state):
-        _check_pure(learner, data, settings, type(state.energy))
+        _check_pure(learner, settings, type(state.energy))
         state = replace(state, learner=learner.pad(state.learner))
         self.learner, self.settings, self.device = learner, settings, settings.device
         self.state = state
@@ -75,6 +75,7 @@ class DeviceUpdates:
         self.device = self.device.spread(n_chains)
         axes = {"learner": _chain_axes(self.arrays["learner"], n_chains)}
         self.data = {k: v for k, v in (("X", data.X), ("Y", data.Y)) if v is not None}
+        self.has_missing = _imputer_of(state.learner) is not None
         self.epoch_number, self.step, self.is_done = state.epoch, state.step, False
         n_rows = data.X.shape[0]
         n_numbers = sum(v.shape[1] for v in self.data.values())
@@ -104,7 +105,11 @@ class DeviceUpdates:
 
     def _put_rows(self, rows=None):
         parts = {k: dense_rows(v if rows is None else v[rows]) for k, v in self.data.items()}
-        return self.device.put({k: _small_entries(v) for k, v in parts.items()})
+        parts = {k: _small_entries(v) for k, v in parts.items()}
+        if self.has_missing:  # the imputed entries of a row are found by its number
+            n_rows = len(parts["X"])
+            parts["rows"] = (np.arange(n_rows) if rows is None else rows).astype(np.int32)
+        return self.device.put(parts)
 
     def epoch(self, order, rng):
         """Update the parameters once per minibatch.
@@ -150,8 +155,9 @@ class DeviceUpdates:
         """Return the changed fields of the training state, as arrays of the host."""
         arrays = self.device.get(self.carry, self.arrays)
         energy, before = self.state.energy.with_theta(arrays["theta"]), self.state.learner
-        generators = getattr(before, "generators", None)
-        learner_state = self.form.insert(arrays["learner"], energy, generators)
+        imputer = _imputer_of(before)
+        sources = getattr(before, "generators", None), imputer and imputer.rng
+        learner_state = self.form.insert(arrays["learner"], energy, *sources)
         return {
             "energy": energy,
             "learner": self.learner.unpad(learner_state),
@@ -175,21 +181,34 @@ class LearnerArrays:
 
     def __init__(self, learner, state):
         self.has_model = learner.needs_last_model
-        self.template = without_numbers(_replace_fields(state, energy=None, generators=None))
+        self.template = without_numbers(_with_sources(state))
 
     def extract(self, state):
         """Return the arrays of a state."""
-        arrays = extract(_replace_fields(state, energy=None, generators=None))
+        arrays = extract(_with_sources(state))
         return arrays | {"energy": state.energy.theta} if self.has_model else arrays
 
-    def insert(self, arrays, energy, generators):
-        """Return a state with the given arrays and generators.
+    def insert(self, arrays, energy, generators, rng):
+        """Return a state with the given arrays and random generators.
 
-        Its model is ``energy``, with the parameters in the arrays if there are any.
+        Its model is ``energy``, with the parameters in the arrays if there are any. ``rng`` has the
+        random numbers of missing entries.
         """
         energy = energy.with_theta(arrays["energy"]) if self.has_model else energy
-        state = insert(self.template, arrays)
-        return _replace_fields(state, energy=energy, generators=generators)
+        return _with_sources(insert(self.template, arrays), energy, generators, rng)
+
+
+def _with_sources(state, energy=None, generators=None, rng=None):
+    """Return a state of a learner with another model and other random generators."""
+    changes = {"energy": energy, "generators": generators}
+    if isinstance(getattr(state, "data", None), DataPhase):
+        changes["data"] = state.data.with_rng(rng)
+    return _replace_fields(state, **changes)
+
+
+def _imputer_of(state):
+    """Return the imputer of missing entries in a learner's state, or None."""
+    return getattr(getattr(state, "data", None), "imputer", None)
 
 
 def _replace_fields(state, **changes):
@@ -232,7 +251,7 @@ def pure_update(update, learner, settings, state, form):
         energy = energy_form.with_theta(carry["theta"])
         before = LoopState(
             energy=energy,
-            learner=form.insert(carry["learner"], energy, chains),
+            learner=form.insert(carry["learner"], energy, chains, chains),
             rng=chains,
             **{k: carry[k] for k in SHARED_FIELDS},
         )
@@ -309,7 +328,7 @@ def _chain_axes(arrays, n_chains):
     return axes
 
 
-def _check_pure(learner, data, settings, energy_type):
+def _check_pure(learner, settings, energy_type):
     """Raise a ValueError if training uses something that JAX cannot compile."""
     advice = 'or device="cpu".'
     if not learner.is_pure:
@@ -317,15 +336,8 @@ def _check_pure(learner, data, settings, energy_type):
         raise ValueError(
             f"The learner {learner!r} does not run on a device of JAX. Use one of {names}, {advice}"
         )
-    if not settings.penalty.is_pure:
-        raise ValueError(f'penalty="group-l1" does not run on a device of JAX. Use "l2", {advice}')
     if not isinstance(settings.restriction, NoRestriction):
         raise ValueError(
             "Removal of parameters during training (restriction) does not run on a device of JAX. "
             f"Train without a restriction, {advice}"
-        )
-    if has_missing(data.shown):
-        raise ValueError(
-            "X has missing entries, which training on a device of JAX does not accept. Impute them "
-            f"first, {advice}"
         )

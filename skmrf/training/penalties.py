@@ -9,7 +9,7 @@ that are the same parameter.
 
 import numpy as np
 
-from .._utils.namespaces import namespace
+from .._utils.namespaces import is_numpy, namespace
 from .._utils.parameters import check_choice, check_number
 
 FREE = 0.01  # factor of the penalty of entries of group -1, if there is a centre
@@ -19,7 +19,6 @@ class NoPenalty:
     """Placeholder for training without a penalty."""
 
     smooth = True
-    is_pure = True  # takes arrays of JAX
     alpha = 0.0  # strength
 
     def value(self, theta):
@@ -166,7 +165,6 @@ class GroupL1(NoPenalty):
     """
 
     smooth = False
-    is_pure = False
 
     def __init__(self, alpha, groups, multiplicity=None):
         self.alpha = alpha
@@ -174,32 +172,33 @@ class GroupL1(NoPenalty):
         self.groups = groups
         self.sizes = {k: np.bincount(g[g >= 0].ravel()) for k, g in groups.items()}
 
-    def _norms(self, k, v):
-        """Return a mask of an array's penalised entries, and the norm of each penalty group."""
-        is_penalised = self.groups[k] >= 0
-        squared_norms = np.bincount(
-            self.groups[k][is_penalised], v[is_penalised] ** 2, minlength=len(self.sizes[k])
-        )
-        return is_penalised, np.sqrt(squared_norms)
+    def _sums(self, k, values):
+        """Return the sums over the groups of an array of theta."""
+        groups, n_groups = self.groups[k], len(self.sizes[k])
+        if is_numpy(values):
+            is_penalised = groups >= 0
+            return np.bincount(groups[is_penalised], values[is_penalised], minlength=n_groups)
+        xp = namespace(values)
+        return xp.zeros(n_groups).at[groups].add(xp.where(groups >= 0, values, 0.0))
 
     def value(self, theta):
         """Return the value of the penalty for the parameters theta."""
-        norms = {k: np.sqrt(self.sizes[k]) * self._norms(k, v)[1] for k, v in theta.items()}
+        norms = {k: np.sqrt(self.sizes[k] * self._sums(k, v**2)) for k, v in theta.items()}
         return self.alpha * _sum_parameters(norms, self.multiplicity)
 
     def prox(self, theta, sizes):
         """Shrink the norm of each group of parameters by soft thresholding."""
-        out = {}
-        for k, v in theta.items():
-            is_penalised, norms = self._norms(k, v)
-            step = np.broadcast_to(sizes[k], v.shape)[is_penalised]
-            members = self.groups[k][is_penalised]
-            mean_step = np.bincount(members, step, len(norms)) / np.maximum(self.sizes[k], 1)
-            threshold = self.alpha * np.sqrt(self.sizes[k]) * mean_step
-            keep = np.maximum(1.0 - threshold / np.maximum(norms, 1e-300), 0.0)
-            out[k] = v.copy()
-            out[k][is_penalised] *= keep[members]
-        return out
+        return {k: self._shrink(k, v, sizes[k]) for k, v in theta.items()}
+
+    def _shrink(self, k, v, step_sizes):
+        xp, groups, n_entries = namespace(v), self.groups[k], self.sizes[k]
+        if len(n_entries) == 0:
+            return v
+        norms = xp.sqrt(self._sums(k, v**2))
+        mean_step = self._sums(k, xp.broadcast_to(step_sizes, v.shape)) / xp.maximum(n_entries, 1)
+        threshold = self.alpha * xp.sqrt(n_entries) * mean_step
+        keep = xp.maximum(1.0 - threshold / xp.maximum(norms, np.finfo(norms.dtype).tiny), 0.0)
+        return xp.where(groups >= 0, v * keep[groups], v).astype(v.dtype)
 
 
 def _entry_strengths(alpha, factors):

@@ -23,6 +23,7 @@ from skmrf.inference import sample
 from skmrf.learners import PCD
 from skmrf.learners.base import has_missing
 from skmrf.likelihood import ais
+from skmrf.training import device as device_module
 from skmrf.training.device import DeviceUpdates, LearnerArrays
 
 jax = pytest.importorskip("jax")
@@ -66,6 +67,28 @@ def test_rows_in_several_blocks(monkeypatch):
     infinite = np.where(wrong < 0, np.inf, ROWS)
     with pytest.raises(ValueError, match=r"Column 4 .*infinity"):
         RBM(2, alpha=0.01, max_iter=1).fit(infinite)
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_missing_entries(in_blocks, monkeypatch):
+    """The imputed entries of a row keep their place, also if rows are sent in blocks."""
+    if in_blocks:
+        monkeypatch.setattr(devices, "RESIDENT_SHARE", 0.0)
+        monkeypatch.setattr(device_module, "BLOCK_BYTES", 6 * 64)  # of one batch
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 2, (640, 6)).astype(float)
+    X[:, 5] = X[:, 0]
+    X[rng.random(640) < 0.6, 5] = np.nan
+    options = {"n_components": 0, "alpha": 0.001, "batch_size": 64, "states": (0, 1)}
+    model = BoltzmannMachine(
+        "pcd", device="jax", max_iter=40, optimizer="adam", learning_rate=0.05, random_state=0,
+        **options,
+    ).fit(X)  # fmt: skip
+    model.set_params(device="cpu")
+    imputed = model.predict(np.where(np.arange(6) < 5, X, np.nan))
+    assert (imputed[:, 5] == X[:, 0]).all()
+    assert model.coupling_[0, 5] > 0.8
+    assert np.abs(model.coupling_[1:5, 5]).max() < 0.2
 
 
 # Memory maps -------------------------------------------------------------------------------

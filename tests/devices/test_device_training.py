@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from zoo import enumerate_states
 
 from skmrf import RBM, BoltzmannMachine
+from skmrf._utils.codes import MISSING
 from skmrf._utils.namespaces import describe, extract, insert, restrict
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
@@ -34,7 +35,7 @@ from skmrf.learners import (
 from skmrf.likelihood.ladder import ladder_log_partition
 from skmrf.training import Checkpoint, ScoreMonitor, device, loop
 from skmrf.training.optimizers import SGD, Adam, Momentum
-from skmrf.training.penalties import L1, L2, ElasticNet
+from skmrf.training.penalties import L1, L2, ElasticNet, GroupL1
 from skmrf.training.preconditioning import (
     CoupledLayerPreconditioner,
     LayerPreconditioner,
@@ -162,9 +163,10 @@ def test_pure_schedules(rate, resolution):
         assert {(True, False), (False, False)} <= set(seen)
 
 
-@pytest.mark.parametrize("penalty", [L1, L2, ElasticNet])
-def test_penalties_of_jax_arrays(penalty):
-    energy = ENERGIES["layers"]
+@pytest.mark.parametrize("kind", ["layers", "pairs"])
+@pytest.mark.parametrize("penalty", [L1, L2, ElasticNet, GroupL1])
+def test_penalties_of_jax_arrays(penalty, kind):
+    energy = ENERGIES[kind]
     rule = penalty(0.3, energy.penalty_groups())
     on_device = {k: jnp.asarray(v) for k, v in energy.theta.items()}
     sizes = dict.fromkeys(energy.theta, 0.5)
@@ -198,14 +200,14 @@ def test_numbers_of_nested_objects():
 
 
 def exact_moments(energy, visible=None):
-    """Return the expected statistics of a model, by enumeration, or given rows of the visible."""
+    """Return the expected statistics of a model, or given rows, by enumeration."""
     states, log_f = enumerate_states(energy)
     n = len(energy.visible_states)
     derivatives = differentiate(energy, states)
     total = dict.fromkeys(energy.theta, 0.0)
-    rows = [None] if visible is None else visible
+    rows = np.full((1, n), MISSING) if visible is None else visible
     for row in rows:
-        fits = np.ones(len(states), bool) if row is None else (states[:, :n] == row).all(axis=1)
+        fits = ((states[:, :n] == row) | (row == MISSING)).all(axis=1)
         p = np.where(fits, np.exp(log_f - log_f.max()), 0.0)
         p /= p.sum()
         for k, v in derivatives.items():
@@ -249,19 +251,28 @@ LONG_RUNS = [
     (PSMC(n_particles=2000, refresh="split"), "coupled layers"),
     (PSMC(n_particles=9000, refresh="none"), "pairs"),
     (PTT(n_chains=2000, swap_every=2), "layers"),
+    (PCD(n_chains=3000, n_sweeps=20), "coupled layers", 0.3),
+    (SMC(n_particles=500), "layers of signs", 0.3),
+    (CD(n_sweeps=30), "pairs", 0.3),
 ]
 
 
 @pytest.mark.parametrize(
-    ("learner", "kind"),
-    [(Exact(), "layers"), *(pytest.param(*run, marks=pytest.mark.long) for run in LONG_RUNS)],
-    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
+    ("learner", "kind", "missing"),
+    [
+        (Exact(), "layers", 0.0),
+        (PCD(n_chains=3000, n_sweeps=20), "pairs", 0.3),
+        *(pytest.param(*[*run, 0.0][:3], marks=pytest.mark.long) for run in LONG_RUNS),
+    ],
+    ids=lambda x: x if isinstance(x, str | float) else type(x).__name__,
 )
-def test_updates_follow_the_exact_gradient(learner, kind):
+def test_updates_follow_the_exact_gradient(learner, kind, missing):
     """Compiled updates with a rate near zero move along the gradient of the log-likelihood."""
     energy, rate, n_updates = ENERGIES[kind], 1e-3, 20
     rng = np.random.default_rng(2)
     X = rng.integers(0, 2, (1000, 5)).astype(np.int16)
+    if missing:  # in rows that differ from the others
+        X[::2] = np.where(rng.random((500, 5)) < missing, MISSING, 1)
     settings = Settings(
         optimizer=SGD(), rate=ConstantRate(1e-9), batch_size=1000, max_iter=20, average=False,
         device=open_device("jax"), complete=False,
@@ -466,14 +477,14 @@ def test_weights_sparse_rows_and_probabilities():
 @pytest.mark.long
 @quiet
 def test_penalties_shrink_the_weights():
-    """The penalty l2 makes weights small, and l1 makes them exactly zero."""
+    """The penalty l2 makes weights small, l1 and group-l1 make them exactly zero."""
     options = {"max_iter": 60, "optimizer": "sgd", "learning_rate": 0.2}
     free = small_fit(alpha=0.0, **options).fit(ROWS).components_
     shrunk = small_fit(alpha=1.0, **options).fit(ROWS).components_
     assert np.abs(shrunk).max() < 0.2 * np.abs(free).max()
     assert shrunk.all()
-    zeros = small_fit(alpha=1.0, penalty="l1", **options).fit(ROWS).components_
-    assert not zeros.any()
+    for name in ("l1", "group-l1"):
+        assert not small_fit(alpha=1.0, penalty=name, **options).fit(ROWS).components_.any()
 
 
 @pytest.mark.long
@@ -560,15 +571,6 @@ def test_diagnostics_of_the_last_update():
 def test_deterministic_solvers_are_refused():
     with pytest.raises(ValueError, match=r'cannot run a deterministic solver.*device="cpu"'):
         small_fit(learner="exact", optimizer="lbfgs").fit(ROWS)
-
-
-def test_other_limits():
-    X = ROWS.astype(float)
-    X[0, 0] = np.nan
-    with pytest.raises(ValueError, match=r"missing entries.*Impute"):
-        small_fit("pairs").fit(X)
-    with pytest.raises(ValueError, match=r'group-l1" does not run on a device'):
-        small_fit(penalty="group-l1").fit(ROWS)
 
 
 def test_too_little_memory(monkeypatch):

@@ -3,6 +3,7 @@
 import re
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,15 @@ SLOW_VARIANTS = [
     NNMRFBayesClassifier(
         NetworkPotentials("tree", QUADRATURE, base=0.1, early_stopping=False, **SMALL), **NUMBERS
     ),
+]
+DEVICE_VARIANTS = [
+    BoltzmannMachine("pcd", binarize=0.5, alpha=0.01, max_iter=1, device="jax"),
+    RBM(2, "pcd", binarize=0.5, alpha=0.01, max_iter=1, device="jax"),
+    CRBMStructuredPredictor(2, alpha=0.01, max_iter=1, device="jax"),
+]
+needs_jax = pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
+VARIANTS += [
+    pytest.param(estimator, marks=[pytest.mark.long, needs_jax]) for estimator in DEVICE_VARIANTS
 ]
 VARIANTS += [pytest.param(estimator, marks=pytest.mark.long) for estimator in LONG_VARIANTS]
 VARIANTS += [pytest.param(estimator, marks=pytest.mark.slow) for estimator in SLOW_VARIANTS]
