@@ -130,13 +130,13 @@ def main(argv=None):
 
 
 class ParallelWork:
-    """Processor time of the units of parallel work, and of the matrix products of BLAS.
+    """Processor time of the units of parallel work.
 
     In this context, units run one after the other in one thread.
     """
 
     def __init__(self):
-        self.calls, self.products = [], 0.0
+        self.calls = []
 
     def __enter__(self):
         self.start, self.replaced = time.process_time(), parallel.starmap
@@ -160,9 +160,9 @@ class ParallelWork:
     def row(self, n_threads=16):
         """Return the share of serial work and the largest gain of threads (Amdahl's law)."""
         units = [s for call in self.calls for s in call]
-        serial = self.total - sum(units) - self.products
+        serial = self.total - sum(units)
         longest = sum(max(sum(call) / n_threads, max(call)) for call in self.calls)
-        bound = self.total / (serial + self.products / n_threads + longest)
+        bound = self.total / (serial + longest)
         return {
             "total_ms": 1e3 * self.total,
             "serial": serial / self.total,
@@ -170,16 +170,6 @@ class ParallelWork:
             "unit_ms": 1e3 * float(np.mean(units)),
             "bound": bound,
         }
-
-
-def seconds_of(product, n_repeats=15):
-    """Return the median processor time of a matrix product."""
-    seconds = []
-    for _ in range(n_repeats):
-        start = time.process_time()
-        product()
-        seconds.append(time.process_time() - start)
-    return float(np.median(seconds))
 
 
 def time_threads(fast):
@@ -191,16 +181,13 @@ def time_threads(fast):
     def rbm(max_iter):
         return RBM(500, PCD(n_chains=1000), max_iter=max_iter, **given).fit(X)
 
-    V, H = (rng.random((2000, m), dtype=np.float32) for m in (784, 500))
-    yield measure("RBM, 784 x 500, batches and chains of 1000", rbm, lambda: V.T @ H, n // 1000)
+    yield measure("RBM, 784 x 500, batches and chains of 1000", rbm)
     columns = (rng.random((2_000, 200)) < 0.5).astype(int)
 
     def mrf(max_iter):
         return DiscreteMRF("pairwise", PCD(n_chains=2000), max_iter=max_iter, **given).fit(columns)
 
-    S = rng.random((3000, 200))  # rows and chains; another matrix, because S.T @ S takes half
-    weighted = S.copy()
-    yield measure("DiscreteMRF, 200 columns, 2000 chains", mrf, lambda: S.T @ weighted, 2)
+    yield measure("DiscreteMRF, 200 columns, 2000 chains", mrf)
     shapes, scales = ((1000, 500), (1000, 1000), (1000, 500)), (0.05, 1.0, 1.0)
     arrays = [
         rng.normal(0.0, scale, shape).astype(np.float32)
@@ -209,25 +196,26 @@ def time_threads(fast):
     with ParallelWork() as work:
         propagate(*arrays, max_iter=2 if fast else 10, tol=0.0)
     yield {"work": "belief propagation of a CRBM, 1000 rows, 1000 x 500", **work.row()}
-    energy = BipartiteEnergy(rng.normal(0.0, 0.05, (784, 500)).astype(np.float32), V[0], H[0])
+    biases = rng.random(784), rng.random(500)
+    energy = BipartiteEnergy(rng.normal(0.0, 0.05, (784, 500)).astype(np.float32), *biases)
     with ParallelWork() as work:
         ais(energy, n_chains=1000, n_temperatures=10, schedule="linear", random_state=0)
     yield {"work": "annealing, 784 x 500, 1000 chains", **work.row()}
 
 
-def measure(work_name, fit, product, n_products):
-    """Return the median of several rows for an epoch, which has ``n_products`` of one product.
+def measure(work_name, fit):
+    """Return the median of several rows for an epoch.
 
     A row is the difference between fits with one epoch and with several more.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit(1)
-        rows = [_epoch_row(fit, product, n_products) for _ in range(N_REPEATS)]
+        rows = [_epoch_row(fit) for _ in range(N_REPEATS)]
     return {"work": work_name, **sorted(rows, key=lambda row: row["bound"])[N_REPEATS // 2]}
 
 
-def _epoch_row(fit, product, n_products):
+def _epoch_row(fit):
     parts = []
     for max_iter in (1, 1 + N_EPOCHS):
         with ParallelWork() as work:
@@ -236,7 +224,6 @@ def _epoch_row(fit, product, n_products):
     first, all_epochs = parts
     all_epochs.total -= first.total
     all_epochs.calls = all_epochs.calls[len(first.calls) :]
-    all_epochs.products = N_EPOCHS * n_products * seconds_of(product)
     row = all_epochs.row()
     return row | {"total_ms": row["total_ms"] / N_EPOCHS}
 
@@ -260,8 +247,7 @@ def write_thread_table(args):
 
 THREAD_NOTES = (
     "Processor time in one thread. The gain is an upper limit by Amdahl's law: serial work, plus "
-    "the longest unit of each call or a 16th of its units. Products that BLAS divides among its "
-    "threads count as parallel.",
+    "the longest unit of each call or a 16th of its units.",
 )
 NOTES = (
     "Wall-clock time, after compilation. Peak: resident memory in addition to the loaded input.",

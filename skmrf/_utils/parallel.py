@@ -1,19 +1,23 @@
 """Parallel execution with joblib, and in threads of this process."""
 
+import itertools
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
-from itertools import starmap
+from itertools import pairwise, starmap
+from math import ceil, prod
 from numbers import Integral
 from threading import Lock, local
 
+import numpy as np
 from joblib import cpu_count, parallel_config
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
 SMALL_PRODUCT = 2e7  # multiplications of a matrix product, about a millisecond of one thread
+UNIT = 2**26  # multiplications that are worth a thread, about a millisecond
 
 _n_threads = ContextVar("n_threads", default=None)
 _thread = local()  # its attribute is_worker exists in threads of a pool
@@ -167,11 +171,54 @@ class _OneBlasThread:
 _blas = _OneBlasThread()
 
 
+def product(A, B):
+    """Return ``A @ B``; parallel threads compute square blocks of large products.
+
+    The blocks do not depend on the number of threads, so that the result does not. Square blocks
+    read the fewest entries of both matrices.
+
+    Parameters
+    ----------
+    A : ndarray, sparse matrix or array of JAX of shape (n_rows, n)
+        Left matrix.
+    B : ndarray or array of JAX of shape (n, n_columns)
+        Right matrix.
+
+    Returns
+    -------
+    array of shape (n_rows, n_columns)
+        Product.
+    """
+    sides = (A.shape[0], *B.shape[1:])
+    n = max(A.shape[1], 1)
+    is_dense = isinstance(A, np.ndarray) and isinstance(B, np.ndarray)
+    if not is_dense or n * prod(sides) <= UNIT:
+        return A @ B
+    out = np.empty(sides, np.result_type(A, B))
+
+    def multiply(rows, columns):
+        np.matmul(A[rows], B[:, columns], out=out[rows, columns])
+
+    blocks = (_equal_slices(side, (UNIT / n) ** 0.5) for side in sides)
+    list(run_blocks(multiply, list(itertools.product(*blocks)), None))
+    return out
+
+
+def _equal_slices(n, size):
+    """Return slices of about the same length, at most ``size`` if that is above 1."""
+    n_slices = ceil(n / max(size, 1.0))
+    ends = [k * n // n_slices for k in range(n_slices + 1)]
+    return [slice(*pair) for pair in pairwise(ends)]
+
+
 def threads_of_products(n_multiplications):
     """Return a context in which matrix products use one thread if they are small.
 
     Threads hardly make a small product faster. If other programs use the cores, the threads wait
     for each other, and the product takes many times as long.
+
+    If blocks run in threads of this module, all products use one thread: after a product, the
+    threads of OpenBLAS keep their cores busy for many milliseconds while they wait for the next.
 
     Parameters
     ----------
@@ -183,7 +230,13 @@ def threads_of_products(n_multiplications):
     context manager
         Context for the products.
     """
-    return _blas if n_multiplications < SMALL_PRODUCT else nullcontext()
+    is_small = n_multiplications < SMALL_PRODUCT
+    return _blas if is_small or _uses_threads() else nullcontext()
+
+
+def _uses_threads():
+    """Return whether blocks without a number of jobs of their own run in threads."""
+    return _parallel(_n_threads.get(), require="sharedmem").n_jobs != 1
 
 
 def _parallel(n_jobs, **options):

@@ -7,7 +7,7 @@ from .._kernels.layers import softplus_sums, unit_means
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy, namespace, sigmoid
-from .._utils.parallel import run_blocks
+from .._utils.parallel import UNIT, product, run_blocks
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
 from .conditionals import bias_rows, bias_sums
@@ -15,7 +15,6 @@ from .factor_graph import FactorGraph
 from .structured_protocols import LayeredEnergy
 
 CHUNK = 2048  # rows per matrix product, which bounds memory
-PRODUCTS_A_UNIT = 2**25  # multiplications that are worth a thread, about a ms
 MIN_ROWS = 64  # of a unit of parallel work
 
 
@@ -296,7 +295,7 @@ class BipartiteEnergy(LayeredEnergy):
             return self._joined_statistics(states[::-1])  # in the order of XLA's products
         n_rows = sum(len(weights) for _, _, weights in states)
         V, H = (np.empty((n_rows, n), self.weights.dtype) for n in self.weights.shape)
-        size, first, units = max(MIN_ROWS, PRODUCTS_A_UNIT // max(self.weights.size, 1)), 0, []
+        size, first, units = max(MIN_ROWS, UNIT // (2 * max(self.weights.size, 1))), 0, []
         for visible, hidden, weights in states:
             for s in range(0, len(weights), size):
                 part, n = slice(s, s + size), len(weights[s : s + size])
@@ -304,14 +303,16 @@ class BipartiteEnergy(LayeredEnergy):
                 units.append((*given, V[first : first + n], H[first : first + n]))
                 first += n
         list(run_blocks(self._fill_layers, units, None))
-        return _statistics(V, H, np.concatenate([weights for _, _, weights in states]))
+        weights = np.concatenate([weights for _, _, weights in states])
+        return _statistics(product(V.T, H), V, H, weights)
 
     def _joined_statistics(self, states):
         """Return the statistics of all states from one product of arrays of JAX."""
         join = namespace(self.weights).concatenate
         layers = zip(*(self._layer_states(*part[:2]) for part in states), strict=True)
         V, H, weights = map(join, (*layers, [weights for *_, weights in states]))
-        return _statistics(V, H * weights[:, None], weights)
+        H = H * weights[:, None]
+        return _statistics(V.T @ H, V, H, weights)
 
     def _layer_states(self, visible, hidden):
         """Return the states of both layers; hidden means replace missing hidden states."""
@@ -420,9 +421,9 @@ class BipartiteEnergy(LayeredEnergy):
         return self.factor_graph().condition(check_evidence(evidence, self.n_states))
 
 
-def _statistics(V, H, weights):
+def _statistics(pairs, V, H, weights):
     """Return the sufficient statistics of weighted rows, of which ``H`` has the weights."""
-    return {"weights": V.T @ H, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
+    return {"weights": pairs, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
 
 
 def _unit_means(activation, bias):

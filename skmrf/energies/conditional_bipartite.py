@@ -3,6 +3,7 @@
 import numpy as np
 
 from .._utils.codes import STATE
+from .._utils.parallel import product
 from .._utils.phases import UnitMoments
 from .._utils.rows import Batch, float_type
 from .bipartite import BipartiteEnergy
@@ -106,14 +107,17 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         hidden : ndarray of shape (n_rows, n_hidden)
             Biases of the hidden units given the inputs, :math:`b^h + W^{hx} x`.
         """
-        visible = X.astype(self.weights.dtype, copy=False) @ self.theta["visible_inputs"]
+        visible = product(self._inputs(X), self.theta["visible_inputs"])
         visible += self.theta["visible_bias"]
         return visible, self._hidden_fields(X)
 
     def _hidden_fields(self, X):
-        hidden = X.astype(self.weights.dtype, copy=False) @ self.theta["hidden_inputs"]
+        hidden = product(self._inputs(X), self.theta["hidden_inputs"])
         hidden += self.theta["hidden_bias"]
         return hidden
+
+    def _inputs(self, X):
+        return X.astype(self.weights.dtype, copy=False)
 
     def at(self, batch):
         """Return the distribution of the units given the inputs of each row of a batch.
@@ -189,15 +193,15 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
             Gradient by each parameter, shaped like ``theta``.
         """
         n = self.weights.dtype.type(1.0 / batch.X.shape[0])
-        X = batch.X.astype(self.weights.dtype, copy=False)
+        X = self._inputs(batch.X)
         (V, H), (U, G) = self._units(positive, batch), self._units(negative, batch)
-        pairs = V.T @ (H * n)
-        pairs -= negative.pairs if isinstance(negative, UnitMoments) else U.T @ (G * n)
+        pairs = product(V.T, H * n)
+        pairs -= negative.pairs if isinstance(negative, UnitMoments) else product(U.T, G * n)
         visible, hidden = (V - U) * n, (H - G) * n
         return {
             "weights": pairs,
-            "visible_inputs": X.T @ visible,
-            "hidden_inputs": X.T @ hidden,
+            "visible_inputs": product(X.T, visible),
+            "hidden_inputs": product(X.T, hidden),
             "visible_bias": visible.sum(axis=0),
             "hidden_bias": hidden.sum(axis=0),
         }

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 from joblib import parallel_config
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
 from sklearn.model_selection import GridSearchCV
@@ -28,7 +29,10 @@ from skmrf import (
     likelihood,
 )
 from skmrf._utils import parallel
+from skmrf._utils.phases import States
 from skmrf.datasets import make_ising
+from skmrf.energies import FactorGraph
+from skmrf.energies.layout import Layout
 from skmrf.estimators import structure_learner
 from skmrf.learners import PCD
 from skmrf.samplers import gibbs
@@ -350,6 +354,56 @@ def test_small_products_of_a_fit_use_one_thread():
         RBM(2, Recording(), alpha=0.1, max_iter=2, random_state=0).fit(rows)
         assert count_blas_threads() == 2
     assert set(found) == {1}
+
+
+def test_threads_of_blocks_and_of_products_do_not_compete():
+    """All products of a fit in threads use one thread of BLAS, also large ones."""
+    counts = {}
+
+    class Recording(PCD):
+        def step(self, energy, batch, state, rng):
+            counts.setdefault(n_jobs, set()).add(count_blas_threads())
+            return super().step(energy, batch, state, rng)
+
+    rows = np.random.default_rng(0).integers(0, 2, size=(400, 300))
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        for n_jobs in (None, 2):
+            RBM(
+                300, Recording(n_chains=64), alpha=0.1, batch_size=400, max_iter=1, n_jobs=n_jobs,
+                random_state=0,
+            ).fit(rows)  # fmt: skip
+    assert counts == {None: {2}, 2: {1}}
+
+
+@pytest.mark.parametrize("shape", [(50, 30, 70), (700, 1, 3), (3, 400, 1), (0, 5, 4)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_in_blocks(shape, dtype, monkeypatch):
+    monkeypatch.setattr(parallel, "UNIT", 200)
+    rng, (n, n_rows, n_columns) = np.random.default_rng(1), shape
+    A, B = rng.normal(size=(n, n_rows)).astype(dtype), rng.normal(size=(n, n_columns)).astype(dtype)
+    alone = parallel.product(A.T, B)
+    with parallel.parallel_jobs(2):
+        assert np.array_equal(parallel.product(A.T, B), alone)
+    assert alone.dtype == dtype
+    np.testing.assert_allclose(alone, A.T @ B, rtol=2e-5, atol=1e-5)
+    from_sparse = parallel.product(csr_array(A.T), B)
+    np.testing.assert_allclose(from_sparse, A.T @ B, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("tie", [None, [[0, 1], [2, 4]]])
+def test_counts_of_tables_in_threads(tie, monkeypatch):
+    """Threads count the states of different cliques, unless these share a table."""
+    n_states, cliques = np.array([3, 3, 3, 2]), ((0, 1), (1, 2), (0, 3), (0,), (1, 3))
+    layout = Layout.build(n_states, cliques, tie)
+    energy = FactorGraph.from_layout(layout, np.zeros(layout.n_parameters))
+    rows = np.random.default_rng(2).integers(0, n_states, size=(9000, 4)).astype(np.int16)
+    moments = energy.moments(States(rows))
+    monkeypatch.setattr("skmrf.energies.table_backed.ENTRIES_A_UNIT", 1)
+    with parallel.parallel_jobs(4):
+        found = energy.moments(States(rows))
+    for k, v in moments.items():
+        assert np.array_equal(found[k], v)
+        assert v.sum() == pytest.approx(len(cliques))
 
 
 def test_small_products_of_the_logistic_start_use_one_thread(monkeypatch):
