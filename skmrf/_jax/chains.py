@@ -147,7 +147,10 @@ class DeviceChains:
         X, log_weights
             As in :meth:`sweep_layers`.
         """
-        return self._follow(IN_ORDER, (*conditionals, odds, order), betas, X, clamped)
+        positions = np.full(X.shape[1], len(order))  # other variables have one state, 0
+        positions[order] = np.arange(len(order))
+        arrays = *conditionals, odds, order, positions
+        return self._follow(IN_ORDER, arrays, betas, X, clamped)
 
     def _follow(self, path_function, arrays, betas, X, clamped):
         if self.device is None:  # in a compiled function
@@ -224,7 +227,7 @@ def _sweep_layers(arrays, V, clamped, before, beta, key):
 
 
 def _sweep_in_order(arrays, V, clamped, before, beta, key):
-    coupling, weights, visible_bias, hidden_bias, odds, order = arrays
+    coupling, weights, visible_bias, hidden_bias, odds, order, positions = arrays
     first, second = jax.random.split(key)
     field = _product(V, weights) + hidden_bias
     pairs = _product(V, coupling) + visible_bias
@@ -238,7 +241,7 @@ def _sweep_in_order(arrays, V, clamped, before, beta, key):
     field = (beta * pairs).T[order]
     scale = jnp.broadcast_to(beta[..., 0], len(V))
     drawn = draw_in_order(coupling[order][:, order], scale, field, noise.T[order], V.T[order])
-    return jnp.zeros_like(V).at[:, order].set(drawn.T), increase
+    return jnp.take(drawn, positions, axis=0, mode="fill", fill_value=0.0).T, increase
 
 
 def draw_in_order(coupling, scale, field, noise, V):

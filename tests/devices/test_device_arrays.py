@@ -520,21 +520,22 @@ def test_kernel_of_a_gpu_on_several_devices():
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("learner", "kind"),
+    ("learner", "kind", "missing"),
     [
-        ("PCD(3000, 20)", "layers"),
-        ("CD(n_sweeps=30)", "layers"),
-        ("ParallelTempering(1500, betas=4)", "layers"),
-        ("PTT(3000)", "layers"),
-        ("ParallelTempering(3000, betas=4)", "coupled layers"),
-        ("SMC(n_particles=600)", "pairs"),
+        ("PCD(3000, 20)", "layers", 0.0),
+        ("CD(n_sweeps=30)", "layers", 0.0),
+        ("ParallelTempering(1500, betas=4)", "layers", 0.0),
+        ("PTT(3000)", "layers", 0.0),
+        ("ParallelTempering(3000, betas=4)", "coupled layers", 0.0),
+        ("SMC(n_particles=600)", "pairs", 0.0),
+        ("PCD(3000, 20)", "coupled layers", 0.3),
     ],
 )
-def test_gradients_on_several_devices(learner, kind):
+def test_gradients_on_several_devices(learner, kind, missing):
     run_on_devices(f"""
         from test_device_training import *
 
-        test_updates_follow_the_exact_gradient({learner}, {kind!r})
+        test_updates_follow_the_exact_gradient({learner}, {kind!r}, {missing})
     """)
 
 
