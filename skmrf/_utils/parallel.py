@@ -1,12 +1,11 @@
 """Parallel execution with joblib, and in threads of this process."""
 
-import itertools
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
-from itertools import pairwise, starmap
+from itertools import pairwise, product, starmap
 from math import ceil, prod
 from numbers import Integral
 from threading import Lock, local
@@ -18,6 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 SMALL_PRODUCT = 2e7  # multiplications of a matrix product, about a millisecond of one thread
 UNIT = 2**26  # multiplications that are worth a thread, about a millisecond
+MIN_SIDE = 128  # of a block of a product; BLAS is slow for narrow matrices
 
 _n_threads = ContextVar("n_threads", default=None)
 _thread = local()  # its attribute is_worker exists in threads of a pool
@@ -171,7 +171,7 @@ class _OneBlasThread:
 _blas = _OneBlasThread()
 
 
-def product(A, B):
+def matrix_product(A, B):
     """Return ``A @ B``; parallel threads compute square blocks of large products.
 
     The blocks do not depend on the number of threads, so that the result does not. Square blocks
@@ -199,14 +199,15 @@ def product(A, B):
     def multiply(rows, columns):
         np.matmul(A[rows], B[:, columns], out=out[rows, columns])
 
-    blocks = (_equal_slices(side, (UNIT / n) ** 0.5) for side in sides)
-    list(run_blocks(multiply, list(itertools.product(*blocks)), None))
+    size = max((UNIT / n) ** 0.5, MIN_SIDE)
+    blocks = (_equal_slices(side, size) for side in sides)
+    list(run_blocks(multiply, list(product(*blocks)), None))
     return out
 
 
 def _equal_slices(n, size):
-    """Return slices of about the same length, at most ``size`` if that is above 1."""
-    n_slices = ceil(n / max(size, 1.0))
+    """Return slices of about the same length, at most ``size``."""
+    n_slices = ceil(n / size)
     ends = [k * n // n_slices for k in range(n_slices + 1)]
     return [slice(*pair) for pair in pairwise(ends)]
 

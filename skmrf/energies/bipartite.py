@@ -7,7 +7,7 @@ from .._kernels.layers import softplus_sums, unit_means
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy, namespace, sigmoid
-from .._utils.parallel import UNIT, product, run_blocks
+from .._utils.parallel import UNIT, matrix_product, run_blocks
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
 from .conditionals import bias_rows, bias_sums
@@ -304,7 +304,7 @@ class BipartiteEnergy(LayeredEnergy):
                 first += n
         list(run_blocks(self._fill_layers, units, None))
         weights = np.concatenate([weights for _, _, weights in states])
-        return _statistics(product(V.T, H), V, H, weights)
+        return _statistics(matrix_product(V.T, H), V, H, weights)
 
     def _joined_statistics(self, states):
         """Return the statistics of all states from one product of arrays of JAX."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._utils.codes import STATE
-from .._utils.parallel import product
+from .._utils.parallel import matrix_product
 from .._utils.phases import UnitMoments
 from .._utils.rows import Batch, float_type
 from .bipartite import BipartiteEnergy
@@ -107,12 +107,12 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         hidden : ndarray of shape (n_rows, n_hidden)
             Biases of the hidden units given the inputs, :math:`b^h + W^{hx} x`.
         """
-        visible = product(self._inputs(X), self.theta["visible_inputs"])
+        visible = matrix_product(self._inputs(X), self.theta["visible_inputs"])
         visible += self.theta["visible_bias"]
         return visible, self._hidden_fields(X)
 
     def _hidden_fields(self, X):
-        hidden = product(self._inputs(X), self.theta["hidden_inputs"])
+        hidden = matrix_product(self._inputs(X), self.theta["hidden_inputs"])
         hidden += self.theta["hidden_bias"]
         return hidden
 
@@ -195,13 +195,13 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         n = self.weights.dtype.type(1.0 / batch.X.shape[0])
         X = self._inputs(batch.X)
         (V, H), (U, G) = self._units(positive, batch), self._units(negative, batch)
-        pairs = product(V.T, H * n)
-        pairs -= negative.pairs if isinstance(negative, UnitMoments) else product(U.T, G * n)
+        pairs = matrix_product(V.T, H * n)
+        pairs -= negative.pairs if isinstance(negative, UnitMoments) else matrix_product(U.T, G * n)
         visible, hidden = (V - U) * n, (H - G) * n
         return {
             "weights": pairs,
-            "visible_inputs": product(X.T, visible),
-            "hidden_inputs": product(X.T, hidden),
+            "visible_inputs": matrix_product(X.T, visible),
+            "hidden_inputs": matrix_product(X.T, hidden),
             "visible_bias": visible.sum(axis=0),
             "hidden_bias": hidden.sum(axis=0),
         }

@@ -1,5 +1,6 @@
 """State of the training loop: creation, continuation and recovery after an interruption."""
 
+import weakref
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -283,7 +284,7 @@ class Progress:
 
     def __init__(self, state):
         self.state = state
-        self._finite = None  # last energy whose parameters were checked
+        self._checked = lambda: None  # returns the last energy whose parameters were checked
 
     def update(self, **changes):
         """Replace the training state by a copy with the given changes of attributes."""
@@ -301,9 +302,9 @@ class Progress:
         """
         best = None if settings.score is None else self.state.best
         state = replace(self.state, epoch=self.state.epoch + 1, best=best)
-        if state.energy is not self._finite:  # a device keeps new parameters until they are read
+        if state.energy is not self._checked():  # a device keeps new ones until they are read
             state.check_finite()
-            self._finite = state.energy
+            self._checked = weakref.ref(state.energy)  # does not keep the parameters in memory
         row = dict(info, epoch=state.epoch, n_updates=state.step)
         if settings.score is not None:
             row["validation_score"], best = _score(state, settings)

@@ -18,7 +18,7 @@ from .._kernels import bipartite as kernels
 from .._kernels.layers import unit_means
 from .._kernels.mean_field import ascend_states
 from .._utils.namespaces import is_numpy, sigmoid
-from .._utils.parallel import run_blocks
+from .._utils.parallel import matrix_product, run_blocks
 
 PRODUCTS = {"sum": kernels.SUM, "max": kernels.MAX, "mixed": kernels.MIXED}
 MAX_BLOCK_ROWS = 32  # largest number of rows in a block
@@ -208,9 +208,9 @@ def mean_field(weights, visible_fields, hidden_fields, *, max_iter=100, tol=1e-3
 
     def update(rows, V):
         """Return the beliefs after an update of both layers, and their largest changes."""
-        hidden = V @ weights + hidden_fields[rows]
+        hidden = matrix_product(V, weights) + hidden_fields[rows]
         H = unit_probabilities(hidden)
-        visible = H @ weights.T + visible_fields[rows]
+        visible = matrix_product(H, weights.T) + visible_fields[rows]
         new = unit_probabilities(visible)
         return (visible, hidden, new, H), abs(new - V).max(axis=1, initial=0.0)
 
@@ -226,7 +226,7 @@ def mean_field(weights, visible_fields, hidden_fields, *, max_iter=100, tol=1e-3
 
         results = _jax.inference().iterate_rows(step, beliefs, max_iter)
     (visible, hidden, V, H), converged, n_iter = results
-    mean = V.T @ H / weights.dtype.type(max(len(V), 1)) if pairs else None
+    mean = matrix_product(V.T, H) / weights.dtype.type(max(len(V), 1)) if pairs else None
     return UnitBeliefs(visible, hidden, mean, converged, n_iter)
 
 

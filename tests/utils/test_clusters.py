@@ -379,14 +379,15 @@ def test_threads_of_blocks_and_of_products_do_not_compete():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_in_blocks(shape, dtype, monkeypatch):
     monkeypatch.setattr(parallel, "UNIT", 200)
+    monkeypatch.setattr(parallel, "MIN_SIDE", 2)
     rng, (n, n_rows, n_columns) = np.random.default_rng(1), shape
     A, B = rng.normal(size=(n, n_rows)).astype(dtype), rng.normal(size=(n, n_columns)).astype(dtype)
-    alone = parallel.product(A.T, B)
+    alone = parallel.matrix_product(A.T, B)
     with parallel.parallel_jobs(2):
-        assert np.array_equal(parallel.product(A.T, B), alone)
+        assert np.array_equal(parallel.matrix_product(A.T, B), alone)
     assert alone.dtype == dtype
     np.testing.assert_allclose(alone, A.T @ B, rtol=2e-5, atol=1e-5)
-    from_sparse = parallel.product(csr_array(A.T), B)
+    from_sparse = parallel.matrix_product(csr_array(A.T), B)
     np.testing.assert_allclose(from_sparse, A.T @ B, rtol=2e-5, atol=1e-5)
 
 
