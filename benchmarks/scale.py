@@ -139,12 +139,12 @@ class ParallelWork:
         self.calls = []
 
     def __enter__(self):
-        self.start, self.replaced = time.process_time(), parallel.starmap
-        parallel.starmap = self.run
+        self.start, self.replaced = time.process_time(), (parallel.starmap, parallel._uses_threads)
+        parallel.starmap, parallel._uses_threads = self.run, lambda: True
         return self
 
     def __exit__(self, *error):
-        parallel.starmap = self.replaced
+        parallel.starmap, parallel._uses_threads = self.replaced
         self.total = time.process_time() - self.start
 
     def run(self, function, blocks):

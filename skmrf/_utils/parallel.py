@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from itertools import pairwise, product, starmap
-from math import ceil, prod
+from math import ceil
 from numbers import Integral
 from threading import Lock, local
 
@@ -18,6 +18,8 @@ from threadpoolctl import ThreadpoolController
 SMALL_PRODUCT = 2e7  # multiplications of a matrix product, about a millisecond of one thread
 UNIT = 2**26  # multiplications that are worth a thread, about a millisecond
 MIN_SIDE = 128  # of a block of a product; BLAS is slow for narrow matrices
+GRAM_ROWS = 256, 2048  # fewest and most rows of a block of a Gram matrix
+GRAMS = 32  # Gram matrices that are in memory together
 
 _n_threads = ContextVar("n_threads", default=None)
 _thread = local()  # its attribute is_worker exists in threads of a pool
@@ -172,10 +174,7 @@ _blas = _OneBlasThread()
 
 
 def matrix_product(A, B):
-    """Return ``A @ B``; parallel threads compute square blocks of large products.
-
-    The blocks do not depend on the number of threads, so that the result does not. Square blocks
-    read the fewest entries of both matrices.
+    """Return ``A @ B``; if blocks run in threads, these compute square blocks of the product.
 
     Parameters
     ----------
@@ -189,20 +188,52 @@ def matrix_product(A, B):
     array of shape (n_rows, n_columns)
         Product.
     """
-    sides = (A.shape[0], *B.shape[1:])
-    n = max(A.shape[1], 1)
+    (n_rows, n), n_columns = A.shape, B.shape[1]
     is_dense = isinstance(A, np.ndarray) and isinstance(B, np.ndarray)
-    if not is_dense or n * prod(sides) <= UNIT:
+    if not is_dense or n_rows * n * n_columns <= UNIT or not _uses_threads():
         return A @ B
-    out = np.empty(sides, np.result_type(A, B))
+    out = np.empty((n_rows, n_columns), np.result_type(A, B))
 
     def multiply(rows, columns):
         np.matmul(A[rows], B[:, columns], out=out[rows, columns])
 
     size = max((UNIT / n) ** 0.5, MIN_SIDE)
-    blocks = (_equal_slices(side, size) for side in sides)
-    list(run_blocks(multiply, list(product(*blocks)), None))
+    blocks = product(_equal_slices(n_rows, size), _equal_slices(n_columns, size))
+    list(run_blocks(multiply, list(blocks), None))
     return out
+
+
+def gram_matrix(X, weights):
+    """Return ``X.T @ diag(weights) @ X``; threads compute the products of blocks of rows.
+
+    The blocks do not depend on the number of threads, so that the result does not.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        Numbers.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows, of any sign.
+
+    Returns
+    -------
+    ndarray of float of shape (n_columns, n_columns)
+        Gram matrix.
+    """
+
+    def compute(rows):
+        x = X[rows].astype(float, copy=False)
+        return x.T @ (x * weights[rows, None])
+
+    n_rows, n_columns = X.shape
+    size = int(np.clip(n_columns**2 // 256, *GRAM_ROWS))  # large matrices are added rarely
+    total = np.zeros((n_columns, n_columns))
+    for first in range(0, n_rows, GRAMS * size):
+        last = min(first + GRAMS * size, n_rows)
+        blocks = [(slice(s, min(s + size, last)),) for s in range(first, last, size)]
+        for gram in run_blocks(compute, blocks, None):
+            total += gram
+    return total
 
 
 def _equal_slices(n, size):
@@ -212,19 +243,20 @@ def _equal_slices(n, size):
     return [slice(*pair) for pair in pairwise(ends)]
 
 
-def threads_of_products(n_multiplications):
+def threads_of_products(n_multiplications, *, has_blocks=False):
     """Return a context in which matrix products use one thread if they are small.
 
     Threads hardly make a small product faster. If other programs use the cores, the threads wait
     for each other, and the product takes many times as long.
 
-    If blocks run in threads of this module, all products use one thread: after a product, the
-    threads of OpenBLAS keep their cores busy for many milliseconds while they wait for the next.
-
     Parameters
     ----------
     n_multiplications : float
         Number of multiplications of a product.
+    has_blocks : bool, default=False
+        Whether :func:`run_blocks` is called between the products. If it uses threads, all products
+        use one thread: after a product, the threads of OpenBLAS keep their cores busy for many
+        milliseconds while they wait for the next product.
 
     Returns
     -------
@@ -232,7 +264,7 @@ def threads_of_products(n_multiplications):
         Context for the products.
     """
     is_small = n_multiplications < SMALL_PRODUCT
-    return _blas if is_small or _uses_threads() else nullcontext()
+    return _blas if is_small or (has_blocks and _uses_threads()) else nullcontext()
 
 
 def _uses_threads():

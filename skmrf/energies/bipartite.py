@@ -292,7 +292,7 @@ class BipartiteEnergy(LayeredEnergy):
     def _weighted_statistics(self, states):
         """Sum the weighted sufficient statistics of several (visible, hidden, weights) triples."""
         if not is_numpy(self.weights):
-            return self._joined_statistics(states[::-1])  # in the order of XLA's products
+            return self._joined_statistics(states[::-1])
         n_rows = sum(len(weights) for _, _, weights in states)
         V, H = (np.empty((n_rows, n), self.weights.dtype) for n in self.weights.shape)
         size, first, units = max(MIN_ROWS, UNIT // (2 * max(self.weights.size, 1))), 0, []
@@ -307,7 +307,11 @@ class BipartiteEnergy(LayeredEnergy):
         return _statistics(matrix_product(V.T, H), V, H, weights)
 
     def _joined_statistics(self, states):
-        """Return the statistics of all states from one product of arrays of JAX."""
+        """Return the statistics of all states from one product of arrays of JAX.
+
+        XLA joins the rows of the model and of the data, in this order, for the hidden means of both
+        phases. With the same order here, it joins them only once.
+        """
         join = namespace(self.weights).concatenate
         layers = zip(*(self._layer_states(*part[:2]) for part in states), strict=True)
         V, H, weights = map(join, (*layers, [weights for *_, weights in states]))

@@ -8,7 +8,7 @@ import numpy as np
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy, namespace, without_diagonal
-from .._utils.parallel import matrix_product
+from .._utils.parallel import gram_matrix
 from .._utils.phases import States
 from .._utils.rows import float_type
 from .conditionals import BinaryConditionals
@@ -254,4 +254,6 @@ def pair_statistics(S, weights):
     ndarray of shape (n_variables, n_variables)
         Symmetric up to rounding.
     """
-    return without_diagonal(matrix_product(S.T, S * weights[:, None]))
+    if is_numpy(S):
+        return without_diagonal(gram_matrix(S, weights))
+    return without_diagonal(S.T @ (S * weights[:, None]))

@@ -9,7 +9,7 @@ from .._kernels._jit import read_only
 from .._kernels.tables import add_binary_moments, add_moments, binary_form, log_potentials
 from .._utils.codes import check_states
 from .._utils.log_weights import normalized_weights
-from .._utils.parallel import run_blocks
+from .._utils.parallel import gram_matrix, run_blocks
 from .._utils.phases import CliqueMoments, States
 from .conditionals import BinaryConditionals, TableConditionals
 from .layout import Layout
@@ -17,7 +17,6 @@ from .protocols import DiscreteEnergy
 
 NAME = "log_potentials"
 ENTRIES_A_UNIT = 2**19  # rows times cliques that are worth a thread, about a millisecond
-GRAM_RATIO, GRAM_ROWS = 256, (256, 2048)  # a large matrix is added rarely
 CHUNK = 4096  # rows per block, so that the positions of their entries stay in the CPU cache
 MAX_DENSE_VARIABLES = 1024  # up to here a full coupling matrix is cheap, however sparse it is
 COUPLING_LIMIT = 1e6  # differences of larger log-potentials would round away smaller ones
@@ -171,30 +170,26 @@ class TableBackedEnergy(DiscreteEnergy):
         return out
 
     def _add_counts(self, columns, weights, out):
-        """Add the weighted counts of table entries to ``out``; threads divide the cliques."""
+        """Add the weighted counts of table entries to ``out``; threads divide the cliques.
+
+        Cliques that share a table add to the same entries, so that one thread counts them all.
+        """
         ptr, variables, strides, starts = self.layout.structure
-        size = max(ENTRIES_A_UNIT // max(len(weights), 1), 1)
-        if self.layout.is_tied:  # cliques with the same table add to the same entries
-            size = len(starts)
+        is_tied = self.layout.is_tied
+        size = len(starts) if is_tied else max(ENTRIES_A_UNIT // max(len(weights), 1), 1)
 
         def add(first):
             given = ptr[first : first + size + 1], variables, strides, starts[first : first + size]
             add_moments(columns, weights, *given, out)
 
-        list(run_blocks(add, [(first,) for first in range(0, len(starts), size)], None))
+        list(run_blocks(add, [(first,) for first in range(0, len(starts), max(size, 1))], None))
 
     def _add_gram(self, states, out):
         """Add the weighted clique frequencies of binary rows to ``out``, by matrix products."""
         if not states:
             return
         n_states = self.layout.n_states
-        size = int(np.clip(len(n_states) ** 2 // GRAM_RATIO, *GRAM_ROWS))
-        parts = [
-            (X[first : first + size], weights[first : first + size])
-            for X, weights in states
-            for first in range(0, len(X), size)
-        ]
-        gram = sum(run_blocks(_gram, parts, None), np.zeros((len(n_states), len(n_states))))
+        gram = sum(gram_matrix(X, weights) for X, weights in states)
         total = sum(float(weights.sum()) for _, weights in states)
         add_binary_moments(gram, total, n_states, *self.layout.structure, out)
 
@@ -213,11 +208,6 @@ class TableEnergy(TableBackedEnergy):
     def from_table_gradient(self, gradient):
         """Return the derivatives by the table entries in a dict like ``theta``."""
         return self.from_table_moments(gradient)
-
-
-def _gram(X, weights):
-    x = X.astype(float)
-    return x.T @ (x * weights[:, None])
 
 
 def _row_chunks(n_rows):

@@ -116,7 +116,7 @@ class BoltzmannMachine(VisibleEstimator):
         Whether :meth:`fit` continues training from the previous fit, including the Markov chains
         and the state of the optimizer.
     n_jobs : int, optional
-        Number of threads over blocks of Markov chains. Results do not depend on it.
+        Number of threads over Markov chains. It changes results by rounding errors at most.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
         Device of training, of sampling and of the estimate of log Z: the compiled functions of
         numba, a GPU, or the default device of JAX. All learners by sampling run on it.

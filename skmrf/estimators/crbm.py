@@ -106,7 +106,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     warm_start : bool, default=False
         Whether :meth:`fit` continues training from the previous fit.
     n_jobs : int, optional
-        Number of threads over rows in belief propagation. Results do not depend on it.
+        Number of threads over rows. It changes results by rounding errors at most.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
         Device of training and of predictions: the compiled functions of numba, a GPU, or the
         default device of JAX. See the page "Training on a GPU" of the user guide.

@@ -106,7 +106,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         Whether :meth:`fit` continues training from the previous fit, including the Markov chains
         and the state of the optimizer.
     n_jobs : int, optional
-        Number of threads over blocks of Markov chains and of rows. Results do not depend on it.
+        Number of threads over chains and rows. It changes results by rounding errors at most.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
         Device of training, :meth:`transform`, sampling and the estimate of log Z: the compiled
         functions of numba, a GPU, or the default device of JAX. All learners by sampling run on

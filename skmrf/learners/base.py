@@ -489,5 +489,8 @@ class GibbsImputer:
         clamped = ~(self.missing[chains] & is_incomplete[:, None])
         X, _ = sweep(energy.at(batch), X, self.rng, clamped=clamped)
         chains = xp.where(is_incomplete, chains, len(self.rows))  # complete rows have no chain
+        order = xp.arange(len(X))
+        last = xp.zeros(len(self.rows) + 1, int).at[chains].max(order)  # a row may occur twice
+        chains = xp.where(last[chains] == order, chains, len(self.rows))
         self.X = self.X.at[chains].set(X.astype(self.X.dtype), mode="drop")
         return X

@@ -7,7 +7,7 @@ from scipy.sparse import issparse
 from scipy.special import expit
 
 from .._utils.log_weights import effective_sample_size, normalized_weights
-from .._utils.parallel import matrix_product, threads_of_products
+from .._utils.parallel import threads_of_products
 from .._utils.rows import dense_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import LR
@@ -245,7 +245,7 @@ class LogisticSolver:
         return strengths
 
     def _odds(self, solution):
-        odds = matrix_product(self.Z, solution[: len(self.variances)].astype(self.dtype))
+        odds = self.Z @ solution[: len(self.variances)].astype(self.dtype)
         if self.light:
             odds += self.single * solution[-2].astype(self.dtype)
         odds += solution[-1].astype(self.dtype)
@@ -260,7 +260,7 @@ class LogisticSolver:
         value += self.pseudo * float(np.sum(np.logaddexp(0.0, bias) - 0.5 * bias))
         residuals = (expit(odds) - Y) * self.weights.astype(self.dtype)[:, None]
         gradient = np.empty_like(solution)
-        gradient[: len(self.variances)] = matrix_product(self.Z.T, residuals)
+        gradient[: len(self.variances)] = self.Z.T @ residuals
         if self.light:
             gradient[-2] = np.einsum("ij,ij->j", self.single, residuals)
         gradient[-1] = residuals.sum(axis=0, dtype=float) + self.pseudo * (expit(bias) - 0.5)

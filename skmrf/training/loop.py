@@ -163,7 +163,8 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
     del state  # the progress holds the only reference
     rule = _stepping(settings)(learner, data, settings)
     try:
-        with threads_of_products(_work_of_update(progress.state.energy, data, settings)):
+        work, has_blocks = _work_of_update(progress.state.energy, data, settings)
+        with threads_of_products(work, has_blocks=has_blocks):
             _run_epochs(rule, settings, progress, reports or SilentReports())
     except KeyboardInterrupt:
         if not settings.interruptible:
@@ -176,10 +177,10 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
 
 
 def _work_of_update(energy, data, settings):
-    """Return the number of parameters times the number of rows of an update."""
-    n_rows = data.X.shape[0]
-    n_used = n_rows if settings.optimizer is None else min(settings.batch_size or n_rows, n_rows)
-    return n_used * sum(v.size for v in energy.theta.values())
+    """Return the number of parameters times that of rows of an update, and if it has chains."""
+    n_rows, is_stochastic = data.X.shape[0], settings.optimizer is not None
+    n_used = min(settings.batch_size or n_rows, n_rows) if is_stochastic else n_rows
+    return n_used * sum(v.size for v in energy.theta.values()), is_stochastic
 
 
 def _stepping(settings):

@@ -197,7 +197,8 @@ class GroupL1(NoPenalty):
         norms = xp.sqrt(self._sums(k, v**2))
         mean_step = self._sums(k, xp.broadcast_to(step_sizes, v.shape)) / xp.maximum(n_entries, 1)
         threshold = self.alpha * xp.sqrt(n_entries) * mean_step
-        keep = xp.maximum(1.0 - threshold / xp.maximum(norms, np.finfo(norms.dtype).tiny), 0.0)
+        least = 1e8 * np.finfo(norms.dtype).tiny  # divides a threshold without overflow
+        keep = xp.maximum(1.0 - threshold / xp.maximum(norms, least), 0.0)
         return xp.where(groups >= 0, v * keep[groups], v).astype(v.dtype)
 
 

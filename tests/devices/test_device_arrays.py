@@ -18,16 +18,19 @@ from sklearn.base import clone
 
 from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
 from skmrf._utils import rows as rows_module
+from skmrf._utils.codes import MISSING
+from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy
 from skmrf.inference import sample
 from skmrf.learners import PCD
-from skmrf.learners.base import has_missing
+from skmrf.learners.base import GibbsImputer, has_missing
 from skmrf.likelihood import ais
 from skmrf.training import device as device_module
 from skmrf.training.device import DeviceUpdates, LearnerArrays
 
 jax = pytest.importorskip("jax")
 from skmrf._jax import devices
+from skmrf._jax.chains import DeviceChains
 
 ROWS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ (
     np.random.default_rng(1).random((300, 6)) < 0.15
@@ -84,11 +87,29 @@ def test_missing_entries(in_blocks, monkeypatch):
         "pcd", device="jax", max_iter=40, optimizer="adam", learning_rate=0.05, random_state=0,
         **options,
     ).fit(X)  # fmt: skip
-    model.set_params(device="cpu")
+    model.set_params(device="cpu", warm_start=True, max_iter=1).fit(X)  # with the same chains
     imputed = model.predict(np.where(np.arange(6) < 5, X, np.nan))
     assert (imputed[:, 5] == X[:, 0]).all()
     assert model.coupling_[0, 5] > 0.8
     assert np.abs(model.coupling_[1:5, 5]).max() < 0.2
+
+
+def test_chains_of_missing_entries():
+    """Each incomplete row keeps its chain and its observed entries; rows may occur twice."""
+    X = np.random.default_rng(5).integers(0, 2, (40, 3)).astype(np.int16)
+    X[10:, 1] = MISSING
+    energy = BipartiteEnergy(np.zeros((3, 2), np.float32), np.zeros(3), np.zeros(2))
+    imputer = GibbsImputer(Batch(X), np.full(3, 2), np.random.default_rng(0))
+    first = imputer.X.copy()
+    imputer.rows, imputer.missing = map(jax.numpy.asarray, (imputer.rows, imputer.missing))
+    imputer.X, imputer.rng = jax.numpy.asarray(first), DeviceChains(jax.random.key(0))
+    numbers = np.r_[0:40, 20, 5, 20]
+    batch = Batch(jax.numpy.asarray(X[numbers]), rows=jax.numpy.asarray(numbers))
+    drawn, chains = np.asarray(imputer.update(energy, batch)), np.asarray(imputer.X)
+    is_observed = X[numbers] != MISSING
+    assert_array_equal(drawn[is_observed], X[numbers][is_observed])
+    assert_array_equal(chains, drawn[[*range(10, 20), 42, *range(21, 40)]])
+    assert (chains != first).any()
 
 
 # Memory maps -------------------------------------------------------------------------------

@@ -173,6 +173,7 @@ def test_penalties_of_jax_arrays(penalty, kind):
     new, expected = rule.prox(on_device, sizes), rule.prox(energy.theta, sizes)
     for k, v in expected.items():
         assert_allclose(new[k], v, rtol=1e-6)
+        assert new[k].dtype == v.dtype == energy.theta[k].dtype
     if rule.smooth:
         gradient, expected = rule.gradient(on_device), rule.gradient(energy.theta)
         for k, v in expected.items():
@@ -286,8 +287,7 @@ def test_updates_follow_the_exact_gradient(learner, kind, missing):
     for k, v in energy.theta.items():
         found = (after.theta[k].astype(float) - v) / (rate * n_updates)
         assert_allclose(found, up[k] - down[k], atol=0.06)
-    largest = max(np.abs(up[k] - down[k]).max() for k in up)
-    assert largest > 0.2  # the test has power
+    assert max(np.abs(up[k] - down[k]).max() for k in up) > 0.2  # the test has power
 
 
 # Estimators --------------------------------------------------------------------------------

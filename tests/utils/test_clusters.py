@@ -31,7 +31,7 @@ from skmrf import (
 from skmrf._utils import parallel
 from skmrf._utils.phases import States
 from skmrf.datasets import make_ising
-from skmrf.energies import FactorGraph
+from skmrf.energies import FactorGraph, table_backed
 from skmrf.energies.layout import Layout
 from skmrf.estimators import structure_learner
 from skmrf.learners import PCD
@@ -382,26 +382,44 @@ def test_products_in_blocks(shape, dtype, monkeypatch):
     monkeypatch.setattr(parallel, "MIN_SIDE", 2)
     rng, (n, n_rows, n_columns) = np.random.default_rng(1), shape
     A, B = rng.normal(size=(n, n_rows)).astype(dtype), rng.normal(size=(n, n_columns)).astype(dtype)
-    alone = parallel.matrix_product(A.T, B)
+    close = {"rtol": 2e-5, "atol": 1e-5}
     with parallel.parallel_jobs(2):
-        assert np.array_equal(parallel.matrix_product(A.T, B), alone)
-    assert alone.dtype == dtype
-    np.testing.assert_allclose(alone, A.T @ B, rtol=2e-5, atol=1e-5)
-    from_sparse = parallel.matrix_product(csr_array(A.T), B)
-    np.testing.assert_allclose(from_sparse, A.T @ B, rtol=2e-5, atol=1e-5)
+        found = parallel.matrix_product(A.T, B)
+        np.testing.assert_allclose(parallel.matrix_product(csr_array(A.T), B), found, **close)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, A.T @ B, **close)
 
 
-@pytest.mark.parametrize("tie", [None, [[0, 1], [2, 4]]])
-def test_counts_of_tables_in_threads(tie, monkeypatch):
+@pytest.mark.parametrize("shape", [(1700, 5), (3, 4), (0, 3), (5, 0)])
+def test_gram_matrices_in_blocks(shape, monkeypatch):
+    monkeypatch.setattr(parallel, "GRAMS", 2)
+    rng = np.random.default_rng(3)
+    X, weights = rng.integers(0, 3, shape).astype(np.int16), rng.normal(size=shape[0])
+    alone = parallel.gram_matrix(X, weights)
+    with parallel.parallel_jobs(2):
+        assert np.array_equal(parallel.gram_matrix(X, weights), alone)
+    np.testing.assert_allclose(alone, (X.T * weights) @ X, atol=1e-10)
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_counts_of_tables_in_threads(is_tied, monkeypatch):
     """Threads count the states of different cliques, unless these share a table."""
-    n_states, cliques = np.array([3, 3, 3, 2]), ((0, 1), (1, 2), (0, 3), (0,), (1, 3))
-    layout = Layout.build(n_states, cliques, tie)
+    n_states = np.full(40, 3)
+    cliques = tuple((i, i + 1) for i in range(39))
+    layout = Layout.build(n_states, cliques, [list(range(39))] if is_tied else None)
     energy = FactorGraph.from_layout(layout, np.zeros(layout.n_parameters))
-    rows = np.random.default_rng(2).integers(0, n_states, size=(9000, 4)).astype(np.int16)
-    moments = energy.moments(States(rows))
-    monkeypatch.setattr("skmrf.energies.table_backed.ENTRIES_A_UNIT", 1)
-    with parallel.parallel_jobs(4):
+    rows = np.random.default_rng(2).integers(0, n_states, size=(9000, 40)).astype(np.int16)
+    moments, n_blocks = energy.moments(States(rows)), []
+
+    def run_blocks(function, blocks, n_jobs):
+        n_blocks.append(len(blocks))
+        return parallel.run_blocks(function, blocks, n_jobs)
+
+    monkeypatch.setattr(table_backed, "ENTRIES_A_UNIT", 1)
+    monkeypatch.setattr(table_backed, "run_blocks", run_blocks)
+    with parallel.parallel_jobs(8):
         found = energy.moments(States(rows))
+    assert n_blocks == 3 * [1 if is_tied else 39]
     for k, v in moments.items():
         assert np.array_equal(found[k], v)
         assert v.sum() == pytest.approx(len(cliques))
