@@ -29,6 +29,7 @@ from skmrf.likelihood import ais
 from skmrf.samplers import Product
 from skmrf.structure import Nodewise, Penalized
 from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
+from skmrf.training.schedules import StepRate
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -148,9 +149,10 @@ def test_row_with_a_large_weight():
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.long
-def test_divergence_raises():
-    model = RBM(2, "pcd", learning_rate=1e39, optimizer="sgd", max_iter=5)
-    with pytest.raises(ValueError, match=r"^Learning diverged in epoch 1: .* learning_rate"):
+@pytest.mark.parametrize(("rate", "epoch"), [(1e39, 1), (StepRate(0.01, drop=1e45, every=1), 2)])
+def test_divergence_raises(rate, epoch):
+    model = RBM(2, "pcd", alpha=0.01, learning_rate=rate, optimizer="sgd", max_iter=5)
+    with pytest.raises(ValueError, match=rf"^Learning diverged in epoch {epoch}: .* learning_rate"):
         model.fit(BITS)
     assert not hasattr(model, "energy_")
 
