@@ -35,8 +35,9 @@ def sigmoid(x):
 def vector_product(vector, matrix):
     """Return ``vector @ matrix``.
 
-    For an array of JAX, the vector is repeated in eight rows. A GPU multiplies matrices quickly,
-    and eight is the smallest side of their tiles. Its sums over long columns are slow.
+    For an array of JAX, the vector is repeated in eight rows. XLA would turn the product with one
+    row into a sum over columns. It computes several rows together with other products by the same
+    matrix.
     """
     if is_numpy(matrix):
         return vector @ matrix

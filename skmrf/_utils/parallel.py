@@ -15,6 +15,8 @@ from joblib import cpu_count, parallel_config
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
+from .namespaces import is_numpy
+
 SMALL_PRODUCT = 2e7  # multiplications of a matrix product, about a millisecond of one thread
 UNIT = 2**26  # multiplications that are worth a thread, about a millisecond
 MIN_SIDE = 128  # of a block of a product; BLAS is slow for narrow matrices
@@ -210,16 +212,18 @@ def gram_matrix(X, weights):
 
     Parameters
     ----------
-    X : ndarray of shape (n_rows, n_columns)
+    X : ndarray or array of JAX of shape (n_rows, n_columns)
         Numbers.
-    weights : ndarray of shape (n_rows,)
+    weights : ndarray or array of JAX of shape (n_rows,)
         Weights of the rows, of any sign.
 
     Returns
     -------
-    ndarray of float of shape (n_columns, n_columns)
+    array of shape (n_columns, n_columns)
         Gram matrix.
     """
+    if not is_numpy(X):
+        return X.T @ (X * weights[:, None])
 
     def compute(rows):
         x = X[rows].astype(float, copy=False)

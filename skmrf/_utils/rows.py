@@ -143,11 +143,11 @@ def column_means(X, log_weights=None):
 
     With equal weights, integers are summed as integers, which needs fewer operations.
     """
+    if log_weights is None and X.dtype.kind != "f" and not issparse(X):
+        return sum(as_numpy(X[rows].sum(axis=0, dtype=np.int32)) for rows in row_blocks(X)) / len(X)
     weights = normalized_weights(log_weights, X.shape[0])
     if issparse(X):
         return np.asarray(weights @ X).ravel()
-    if log_weights is None and X.dtype.kind != "f":
-        return sum(as_numpy(X[rows].sum(axis=0, dtype=np.int32)) for rows in row_blocks(X)) / len(X)
     # numpy converts all rows of a product to floats.
     blocks = row_blocks(X, BLOCK_ENTRIES if is_mapped(X) else LARGE_ENTRIES)
     return sum(weights[rows] @ as_numpy(X[rows]) for rows in blocks)

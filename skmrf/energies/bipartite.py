@@ -309,8 +309,8 @@ class BipartiteEnergy(LayeredEnergy):
     def _joined_statistics(self, states):
         """Return the statistics of all states from one product of arrays of JAX.
 
-        XLA joins the rows of the model and of the data, in this order, for the hidden means of both
-        phases. With the same order here, it joins them only once.
+        The caller passes the states of the model first. XLA joins the rows in this order when it
+        computes the hidden means of both phases, and then does not join them again.
         """
         join = namespace(self.weights).concatenate
         layers = zip(*(self._layer_states(*part[:2]) for part in states), strict=True)
@@ -426,7 +426,7 @@ class BipartiteEnergy(LayeredEnergy):
 
 
 def _statistics(pairs, V, H, weights):
-    """Return the sufficient statistics of weighted rows, of which ``H`` has the weights."""
+    """Return the sufficient statistics of rows; ``H`` is multiplied by their weights."""
     return {"weights": pairs, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
 
 

@@ -254,6 +254,4 @@ def pair_statistics(S, weights):
     ndarray of shape (n_variables, n_variables)
         Symmetric up to rounding.
     """
-    if is_numpy(S):
-        return without_diagonal(gram_matrix(S, weights))
-    return without_diagonal(S.T @ (S * weights[:, None]))
+    return without_diagonal(gram_matrix(S, weights))

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from zoo import enumerate_states
 
 from skmrf import CRBMStructuredPredictor
+from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
 from skmrf.energies import (
     BipartiteEnergy,
@@ -187,6 +188,19 @@ def test_samples_of_inference():
     visible, p = visible_distribution(energy)
     p = np.where(visible[:, 1] == 0, p, 0.0)
     check_draws(X, visible, p / p.sum())
+
+
+def test_gradients_of_two_phases(energy):
+    """Arrays of JAX have the gradient of numpy, for phases with different rows and weights."""
+    rng, n = np.random.default_rng(8), len(energy.visible_states)
+    phases = [
+        States(rng.integers(0, 2, (n_rows, n)), None, log_weights)
+        for n_rows, log_weights in ((7, rng.normal(size=7)), (4, None))
+    ]
+    on_device = energy.with_theta(jax.tree.map(jax.numpy.asarray, energy.theta))
+    found = on_device.gradient(*jax.tree.map(jax.numpy.asarray, phases))
+    for k, v in energy.gradient(*phases).items():
+        assert_allclose(found[k], v, atol=1e-5)
 
 
 def test_models_of_tables_are_refused():
