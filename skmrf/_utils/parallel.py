@@ -15,8 +15,6 @@ from joblib import cpu_count, parallel_config
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
-from .namespaces import is_numpy
-
 SMALL_PRODUCT = 2e7  # multiplications of a matrix product, about a millisecond of one thread
 UNIT = 2**26  # multiplications that are worth a thread, about a millisecond
 MIN_SIDE = 128  # of a block of a product; BLAS is slow for narrow matrices
@@ -222,7 +220,7 @@ def gram_matrix(X, weights):
     array of shape (n_columns, n_columns)
         Gram matrix.
     """
-    if not is_numpy(X):
+    if not isinstance(X, np.ndarray):
         return X.T @ (X * weights[:, None])
 
     def compute(rows):
