@@ -339,7 +339,8 @@ def _draw(logits, key):
 
 
 def _bernoulli(means, key):
-    return (jax.random.uniform(key, means.shape) < means).astype(means.dtype)
+    uniform = jax.random.uniform(key, (means.size,)).reshape(means.shape)
+    return (uniform < means).astype(means.dtype)
 
 
 def _product(a, b):

@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._utils.namespaces import is_numpy
-from .._utils.results import LatestArray
+from .._utils.results import LatestArray, RareArray
 from .chains import CHAINS, DeviceChains
 
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
@@ -168,8 +168,9 @@ class Device:
             Function ``(carry, constants, words, data, batches) -> (carry, sums, latest)`` with two
             random words of 32 bits, a dict ``data`` of arrays with all rows, and the row numbers
             ``batches`` of shape (n_updates, batch_size). ``sums`` has the sum of each diagnostic,
-            and ``latest`` the last value of those that are :class:`LatestArray`. The arrays of the
-            given carry must not be used again.
+            and ``latest`` the last value of those that are :class:`LatestArray`. Those that are
+            :class:`RareArray` come from one more update, whose parameters are not used. The arrays
+            of the given carry must not be used again.
         """
         identity = (*identity, self.n_used, repr(axes))
         return _keep(identity, partial(CompiledUpdates, device=self, axes=axes), update)
@@ -211,7 +212,7 @@ class CompiledUpdates:
     """
 
     def __init__(self, update, device, axes=None):
-        self.update, self.names, self.latest = update, None, None
+        self.update, self.names = update, None
         self.device, self.axes = device, axes
         self.compiled = jax.jit(self._run, donate_argnums=0)
 
@@ -219,34 +220,33 @@ class CompiledUpdates:
         """Return the arrays after all updates, and the sums and last values of diagnostics."""
         with self.device.context():
             carry, values = self.compiled(carry, constants, words, data, batches)
-        sums, latest = np.asarray(values).tolist()
-        sums, latest = (dict(zip(self.names, v, strict=True)) for v in (sums, latest))
-        return (
-            carry,
-            {k: v for k, v in sums.items() if k not in self.latest},
-            {k: v for k, v in latest.items() if k in self.latest},
-        )
+        numbers = iter(np.asarray(values).tolist())
+        sums, latest, rare = (dict(zip(names, numbers, strict=False)) for names in self.names)
+        return carry, sums, latest | rare
 
     def _run(self, carry, constants, words, data, batches):
         is_divided = batches.shape[1] % self.device.n_used == 0
         row_axes = dict.fromkeys(data, 0) if is_divided else None
 
-        def step(carry, inputs):
-            rows, key = inputs
+        def move(carry, rows, key):
             batch = jax.tree.map(lambda a: a[rows], data)
             batch = self.device.constrain(batch, row_axes)
             after, diagnostics = self.update(carry, constants, batch, DeviceChains(key))
-            self.names = sorted(diagnostics)
-            self.latest = {k for k, v in diagnostics.items() if isinstance(v, LatestArray)}
-            numbers = [_number(diagnostics[k]) for k in self.names]
-            values = jnp.stack([jnp.asarray(v, jnp.float32) for v in numbers])
             after = jax.tree.map(lambda new, old: new.astype(old.dtype), after, carry)
-            return self.device.constrain(after, self.axes), values
+            return self.device.constrain(after, self.axes), _by_kind(diagnostics)
 
-        keys = jax.random.split(jax.random.wrap_key_data(words), len(batches))
-        carry, values = jax.lax.scan(step, carry, (batches, keys))
+        def step(carry, inputs):
+            carry, (sums, latest, _) = move(carry, *inputs)
+            return carry, _vector(sums | latest)
+
+        keys = jax.random.split(jax.random.wrap_key_data(words), len(batches) + 1)
+        carry, values = jax.lax.scan(step, carry, (batches, keys[:-1]))
+        _, kinds = move(carry, batches[-1], keys[-1])  # XLA removes all but the rare diagnostics
+        self.names = [list(kind) for kind in kinds]
+        n_sums = len(self.names[0])
         # One array, because each transfer takes time.
-        return carry, jnp.stack([values.sum(axis=0), values[-1]])
+        parts = values[:, :n_sums].sum(axis=0), values[-1, n_sums:], _vector(kinds[-1])
+        return carry, jnp.concatenate(parts)
 
 
 def find_device(name):
@@ -270,8 +270,18 @@ def _compile_exact(function):
     return jax.jit(with_precision)
 
 
-def _number(diagnostic):
-    return diagnostic.value if isinstance(diagnostic, LatestArray) else diagnostic
+def _by_kind(diagnostics):
+    """Return three dicts of numbers: diagnostics to add, those to read last, and rare ones."""
+    kinds = {}, {}, {}
+    for name, value in diagnostics.items():
+        kind = 1 * isinstance(value, LatestArray) + 2 * isinstance(value, RareArray)
+        kinds[kind][name] = value.value if kind else value
+    return kinds
+
+
+def _vector(numbers):
+    """Return the values of a dict as an array."""
+    return jnp.asarray(list(numbers.values()), jnp.float32)
 
 
 def _small_type(value):

@@ -32,17 +32,18 @@ def sigmoid(x):
     return expit(x) if is_numpy(x) else 1.0 / (1.0 + namespace(x).exp(-x))
 
 
-def vector_product(vector, matrix):
-    """Return ``vector @ matrix``.
+def equal_rows(vector):
+    """Return a matrix that takes the place of a vector in :func:`row_product`."""
+    return np.broadcast_to(vector, (N_EQUAL_ROWS, len(vector)))
 
-    For an array of JAX, the vector is repeated in eight rows. XLA would turn the product with one
-    row into a sum over columns. It computes several rows together with other products by the same
-    matrix.
+
+def row_product(rows, matrix):
+    """Return one row of ``rows @ matrix``, where all rows are the same.
+
+    For an array of JAX, the whole product is computed. XLA would turn the product with one row into
+    a sum over columns. It computes several rows together with other products by the same matrix.
     """
-    if is_numpy(matrix):
-        return vector @ matrix
-    rows = namespace(matrix).broadcast_to(vector, (N_EQUAL_ROWS, len(vector)))
-    return (rows @ matrix)[0]
+    return rows[0] @ matrix if is_numpy(matrix) else (rows @ matrix)[0]
 
 
 def without_diagonal(square):

@@ -157,6 +157,23 @@ class LatestArray(NamedTuple):
     value: Any
 
 
+class RareArray(NamedTuple):
+    """Diagnostic that a device computes only once after many updates, because that takes time.
+
+    Parameters
+    ----------
+    value : jax.Array
+        Value of the diagnostic.
+    """
+
+    value: Any
+
+    @classmethod
+    def of(cls, x):
+        """Return a diagnostic of this kind from a number of JAX, and other numbers unchanged."""
+        return x if is_numpy(x) else cls(x)
+
+
 class Diagnostics:
     """Accumulator of the diagnostics of an epoch, which returns their means."""
 

@@ -5,7 +5,12 @@ import numpy as np
 from .._kernels.tables import precondition_pairs, precondition_singles
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import sigmoid, vector_product, without_diagonal
+from .._utils.namespaces import (
+    equal_rows,
+    row_product,
+    sigmoid,
+    without_diagonal,
+)
 from ..energies.table_backed import TableEnergy
 from .optimizers import SGD
 
@@ -107,22 +112,22 @@ class LayerPreconditioner:
         low, step = np.float32(states[0]), np.float32(states[1] - states[0])
         means = np.asarray(means, dtype=np.float32)
         variances = np.maximum(4.0 * means * (1.0 - means), MIN_VARIANCE)
-        self.means = low + step * means
+        self.means = equal_rows(low + step * means)
         self.scale = 1.0 / (step**2 * variances + np.float32(curvature))
 
     def steps(self, theta, gradient):
         """Return the preconditioned gradient, a dict of arrays shaped like theta."""
-        means, scale = self.means, self.scale
+        scale = self.scale
         visible, hidden = gradient["visible_bias"], gradient["hidden_bias"]
-        offsets = sigmoid(theta["hidden_bias"] + vector_product(means, theta["weights"]))
+        offsets = sigmoid(theta["hidden_bias"] + row_product(self.means, theta["weights"]))
         weights = gradient["weights"]
-        weights -= means[:, None] * hidden
+        weights -= self.means[0][:, None] * hidden
         weights -= visible[:, None] * offsets
         weights *= scale[:, None]
         return {
             "weights": weights,
             "visible_bias": scale * visible - weights @ offsets,
-            "hidden_bias": hidden - vector_product(means, weights),
+            "hidden_bias": hidden - row_product(self.means, weights),
         }
 
 

@@ -18,6 +18,7 @@ from zoo import enumerate_states
 from skmrf import RBM, BoltzmannMachine
 from skmrf._utils.codes import MISSING
 from skmrf._utils.namespaces import describe, extract, insert, restrict
+from skmrf._utils.results import LatestArray, RareArray
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.learners import (
@@ -42,23 +43,15 @@ from skmrf.training.preconditioning import (
     PairPreconditioner,
     PreconditionedSGD,
 )
-from skmrf.training.schedules import (
-    AdaptiveRate,
-    ConstantRate,
-    InverseRate,
-    LinearRate,
-    StepRate,
-)
+from skmrf.training.schedules import AdaptiveRate, ConstantRate, InverseRate, LinearRate, StepRate
 from skmrf.training.settings import Settings
 
 jnp = pytest.importorskip("jax.numpy")
 import skmrf._jax
 from skmrf._jax import devices, open_device
 
-ROWS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ (
-    np.random.default_rng(1).random((300, 6)) < 0.15
-)
-ROWS = ROWS.astype(int)
+NOISE = np.random.default_rng(1).random((300, 6)) < 0.15
+ROWS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ NOISE.astype(int)
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 FITS = {
     "rbm": partial(RBM, 3),
@@ -314,14 +307,14 @@ def exact_score(model, X):
 @quiet
 def test_fits_are_as_good_as_on_the_cpu(learner, kind):
     options = {"learner": learner, "max_iter": 150, "optimizer": "adam", "learning_rate": 0.05}
-    scores = [
-        exact_score(small_fit(kind, device=device, **options).fit(ROWS), ROWS)
-        for device in ("cpu", "jax")
-    ]
+    models = [small_fit(kind, device=name, **options).fit(ROWS) for name in ("cpu", "jax")]
+    scores = [exact_score(model, ROWS) for model in models]
     independent = ROWS.mean(axis=0)
     entropy = -(independent * np.log(independent) + (1 - independent) * np.log(1 - independent))
     assert scores[1] > -entropy.sum() + 0.5
     assert abs(scores[0] - scores[1]) < 0.12
+    rates = [np.mean(m.history_.get("flip_rate", [0.0])[-50:]) for m in models]
+    assert rates[1] == pytest.approx(rates[0], abs=0.06)
 
 
 @pytest.mark.parametrize(
@@ -568,6 +561,17 @@ def test_diagnostics_of_the_last_update():
     assert 0 < smc.history_["distinct"][-1] <= 1
 
 
+def test_kinds_of_diagnostics():
+    def count(carry, *_):
+        n = carry["n"] + 1
+        return {"n": n}, {"rare": RareArray(n), "mean": n, "last": LatestArray(n)}
+
+    run = open_device("jax").compile_updates(count, ("test_kinds_of_diagnostics",))
+    rows = {"X": ROWS}, np.zeros((3, 2), dtype=np.int32)
+    carry, sums, others = run({"n": jnp.zeros(())}, {}, np.zeros(2, dtype=np.uint32), *rows)
+    assert (carry["n"], sums, others) == (3, {"mean": 6}, {"last": 3, "rare": 4})
+
+
 def test_deterministic_solvers_are_refused():
     with pytest.raises(ValueError, match=r'cannot run a deterministic solver.*device="cpu"'):
         small_fit(learner="exact", optimizer="lbfgs").fit(ROWS)
@@ -580,14 +584,9 @@ def test_too_little_memory(monkeypatch):
 
 
 def test_memory_error_of_jax_names_the_bytes():
-    def fail():
+    memory_errors = open_device("jax").memory_errors("This", 5e9)
+    with pytest.raises(MemoryError, match="needs about 5e"), memory_errors:
         raise devices.jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
-
-    with (
-        pytest.raises(MemoryError, match="needs about 5e"),
-        open_device("jax").memory_errors("This", 5e9),
-    ):
-        fail()
 
 
 def test_divergence_is_reported():
