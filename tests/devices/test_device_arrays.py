@@ -442,21 +442,21 @@ def test_chains_are_divided_among_devices():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("n_components", [0, 2])
-def test_chains_of_couplings_are_divided_among_devices(n_components):
+def test_chains_of_couplings_are_divided_among_devices():
     """Variables that are drawn one after the other have the states of one device."""
-    run_on_devices(f"""
+    run_on_devices("""
         from test_device_arrays import *
 
         options = dict(alpha=0.01, device="jax", states=(0, 1), max_iter=6, random_state=0)
-        model = BoltzmannMachine(PCD(n_chains=300), n_components={n_components}, **options)
-        expected, alone = fit_and_record(model, ROWS, n_found=1)
-        found, carry = fit_and_record(model, ROWS)
-        assert shapes(carry["learner"]["X"]) == [(100, 6)] * 3
-        assert_array_equal(carry["learner"]["X"], alone["learner"]["X"])
-        for k, v in expected.energy_.theta.items():
-            assert_allclose(found.energy_.theta[k], v, atol=1e-5)
-        assert np.abs(found.coupling_).max() > 0.1
+        for n_components in (0, 2):
+            model = BoltzmannMachine(PCD(n_chains=300), n_components=n_components, **options)
+            expected, alone = fit_and_record(model, ROWS, n_found=1)
+            found, carry = fit_and_record(model, ROWS)
+            assert shapes(carry["learner"]["X"]) == [(100, 6)] * 3
+            assert_array_equal(carry["learner"]["X"], alone["learner"]["X"])
+            for k, v in expected.energy_.theta.items():
+                assert_allclose(found.energy_.theta[k], v, atol=1e-5)
+            assert np.abs(found.coupling_).max() > 0.1
     """)
 
 
@@ -496,18 +496,18 @@ def test_queries_with_a_mesh_of_the_user():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("learner", ["mle-bp", "cd"])
-def test_rows_of_conditional_models_are_divided_among_devices(learner):
-    run_on_devices(f"""
+def test_rows_of_conditional_models_are_divided_among_devices():
+    run_on_devices("""
         from test_device_arrays import *
 
         X, Y = np.random.default_rng(0).normal(size=(300, 4)), ROWS[:, :4].astype(int)
         options = dict(alpha=0.01, max_iter=5, device="jax", batch_size=99, random_state=0)
-        model = CRBMStructuredPredictor(2, {learner!r}, learning_rate=0.05, **options)
-        expected, _ = fit_and_record(model, X, Y, n_found=1)
-        found, carry = fit_and_record(model, X, Y)
-        assert shapes(carry["theta"]["weights"]) == [(4, 2)] * 3
-        assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-5)
+        for learner in ("mle-bp", "cd"):
+            model = CRBMStructuredPredictor(2, learner, learning_rate=0.05, **options)
+            expected, _ = fit_and_record(model, X, Y, n_found=1)
+            found, carry = fit_and_record(model, X, Y)
+            assert shapes(carry["theta"]["weights"]) == [(4, 2)] * 3
+            assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-5)
     """)
 
 
@@ -541,22 +541,20 @@ def test_kernel_of_a_gpu_on_several_devices():
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("learner", "kind", "missing"),
+    "runs",
     [
-        ("PCD(3000, 20)", "layers", 0.0),
-        ("CD(n_sweeps=30)", "layers", 0.0),
-        ("ParallelTempering(1500, betas=4)", "layers", 0.0),
-        ("PTT(3000)", "layers", 0.0),
-        ("ParallelTempering(3000, betas=4)", "coupled layers", 0.0),
-        ("SMC(n_particles=600)", "pairs", 0.0),
-        ("PCD(3000, 20)", "coupled layers", 0.3),
+        "(PCD(900, 20), 'layers', 0.0), (CD(n_sweeps=30), 'layers', 0.0)",
+        "(PTT(1500), 'layers', 0.0), (ParallelTempering(1500, betas=4), 'layers', 0.0)",
+        "(PCD(900, 20), 'coupled layers', 0.3), (SMC(n_particles=600), 'pairs', 0.0)",
+        "(ParallelTempering(1500, betas=4), 'coupled layers', 0.0),",
     ],
 )
-def test_gradients_on_several_devices(learner, kind, missing):
+def test_gradients_on_several_devices(runs):
     run_on_devices(f"""
         from test_device_training import *
 
-        test_updates_follow_the_exact_gradient({learner}, {kind!r}, {missing})
+        for run in [{runs}]:
+            test_updates_follow_the_exact_gradient(*run)
     """)
 
 

@@ -231,10 +231,10 @@ def differentiate(energy, states):
 
 
 LEARNERS_OF_ALL_KINDS = [
-    PCD(n_chains=3000, n_sweeps=20),
+    PCD(n_chains=900, n_sweeps=20),
     CD(n_sweeps=30),
-    TemperedTransitions(n_chains=3000, n_temperatures=3),
-    ParallelTempering(n_chains=2000, betas=4),
+    TemperedTransitions(n_chains=1500, n_temperatures=3),
+    ParallelTempering(n_chains=1200, betas=4),
 ]
 LONG_RUNS = [
     *product(LEARNERS_OF_ALL_KINDS, ENERGIES),
@@ -245,7 +245,7 @@ LONG_RUNS = [
     (PSMC(n_particles=2000, refresh="split"), "coupled layers"),
     (PSMC(n_particles=9000, refresh="none"), "pairs"),
     (PTT(n_chains=2000, swap_every=2), "layers"),
-    (PCD(n_chains=3000, n_sweeps=20), "coupled layers", 0.3),
+    (PCD(n_chains=900, n_sweeps=20), "coupled layers", 0.3),
     (SMC(n_particles=500), "layers of signs", 0.3),
     (CD(n_sweeps=30), "pairs", 0.3),
 ]
@@ -255,7 +255,7 @@ LONG_RUNS = [
     ("learner", "kind", "missing"),
     [
         (Exact(), "layers", 0.0),
-        (PCD(n_chains=3000, n_sweeps=20), "pairs", 0.3),
+        (PCD(n_chains=900, n_sweeps=20), "pairs", 0.3),
         *(pytest.param(*[*run, 0.0][:3], marks=pytest.mark.long) for run in LONG_RUNS),
     ],
     ids=lambda x: x if isinstance(x, str | float) else type(x).__name__,
