@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 
 from .._utils.codes import MISSING, STATE
-from .._utils.namespaces import is_numpy
+from .._utils.namespaces import is_numpy, namespace
 from .._utils.parameters import check_number
 from .._utils.rows import row_blocks
 from .numeric import numeric_rows
@@ -60,7 +60,8 @@ class TwoStateEncoder:
         device.
         """
         if not is_numpy(X):
-            return self._encode_on_device(X)
+            codes = self._encode_on_device(X)
+            return self.encode_complete(np.asarray(X)) if codes is None else codes
         if not issparse(X):
             if self.binarize is None and self._are_codes(X):
                 return X.view(np.int8)
@@ -100,13 +101,28 @@ class TwoStateEncoder:
         X = X.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
         return X if issparse(X) else np.ascontiguousarray(X)
 
+    def encode_where_they_are(self, X):
+        """Return the result of :meth:`encode`, or rows of codes of one byte without a copy.
+
+        Rows of one byte per code may be in a file. Arrays of JAX without missing entries stay on
+        their device, with codes of the data type int8.
+        """
+        if is_numpy(X):
+            is_ready = self.binarize is None and self._are_codes(X)
+            return X.view(np.int8) if is_ready else self.encode(X)
+        codes = self._encode_on_device(X)
+        return self.encode(np.asarray(X)) if codes is None else codes
+
     def _encode_on_device(self, X):
-        """Return the state codes of an array of JAX, where it is."""
+        """Return the codes of an array of JAX, where it is; None if some are missing or wrong."""
+        xp, (low, high) = namespace(X), self.states
         if self.binarize is not None:
-            return (self.binarize < X).astype(np.int8)
-        if self.states != (0.0, 1.0) or not _all_entries(X, _is_binary):
-            return self.encode_complete(np.asarray(X))
-        return X if X.dtype == np.int8 else X.astype(np.int8)
+            is_valid = _all_entries(X, xp.isfinite)
+            return (self.binarize < X).astype(np.int8) if is_valid else None
+        if not _all_entries(X, lambda v: (v == low) | (v == high)):
+            return None
+        is_ready = self.states == (0.0, 1.0) and X.dtype == np.int8
+        return X if is_ready else (high == X).astype(np.int8)
 
     def _are_codes(self, X):
         """Return whether dense rows consist of the codes 0 and 1 in C order, one byte each."""

@@ -6,8 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
+from .codes import MISSING
 from .log_weights import check_sample_weight, normalized_weights
 from .namespaces import as_numpy, is_numpy, namespace
+from .parallel import gram_matrix
 
 BLOCK_ENTRIES = 2**20  # of rows that are checked or summed together
 LARGE_ENTRIES = 2**26  # the same of rows on a device, and of products of rows in memory
@@ -153,6 +155,51 @@ def column_means(X, log_weights=None):
     return sum(weights[rows] @ as_numpy(X[rows]) for rows in blocks)
 
 
+def count_rows(codes, code, weights=None):
+    """Return the number or the total weight of the rows that have a code, for each column."""
+    if issparse(codes):
+        mask = codes == code
+        return np.asarray(mask.sum(axis=0)).ravel() if weights is None else weights @ mask
+    if weights is None:
+        counts = ((codes[rows] == code).sum(axis=0, dtype=np.int32) for rows in row_blocks(codes))
+        return sum(map(as_numpy, counts))
+    blocks = row_blocks(codes) if is_mapped(codes) else [slice(None)]  # sums of floats are rounded
+    masks = ((rows, as_numpy(codes[rows] == code)) for rows in blocks)
+    return sum(np.einsum("i,ij->j", weights[rows], mask) for rows, mask in masks)
+
+
+def pair_frequencies(codes, log_weights=None):
+    """Return the weighted share of the rows in which two columns have the code 1, for all pairs.
+
+    With equal weights, the shares are ratios of exact counts.
+
+    Parameters
+    ----------
+    codes : ndarray or array of JAX of shape (n_rows, n_columns)
+        Complete rows of the codes 0 and 1.
+    log_weights : ndarray of shape (n_rows,), optional
+        Logarithms of the row weights. By default all weights are 1.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_columns)
+        Shares. The diagonal has the means of the columns.
+    """
+    n_rows = codes.shape[0]
+    weights = np.ones(n_rows) if log_weights is None else normalized_weights(log_weights, n_rows)
+    total = 0.0
+    for rows in row_blocks(codes, LARGE_ENTRIES):
+        part = codes[rows]
+        if is_numpy(part):
+            total = total + gram_matrix(part, weights[rows])
+        else:
+            part = part.astype(np.float32)
+            weighted = part * weights[rows, None].astype(np.float32)
+            gram = namespace(part).matmul(part.T, weighted, precision="highest")
+            total = total + np.asarray(gram, dtype=float)
+    return total / n_rows if log_weights is None else total
+
+
 def weighted_rows(data, sample_weight):
     """Return the rows with a positive weight as a batch, which also has the log weights.
 
@@ -175,6 +222,13 @@ def weighted_rows(data, sample_weight):
     if counted.all():
         return data._replace(log_weights=np.log(weights))
     return data.take(counted)._replace(log_weights=np.log(weights[counted]))
+
+
+def complete_rows(data):
+    """Return the rows of a batch that have no missing entry; the same batch if all are complete."""
+    parts = (as_numpy((data.X[rows] != MISSING).all(axis=1)) for rows in row_blocks(data.X))
+    is_complete = np.concatenate(list(parts))
+    return data if is_complete.all() else data.take(is_complete)
 
 
 def sample_weights(data):

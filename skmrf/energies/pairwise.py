@@ -10,7 +10,7 @@ from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy, namespace, without_diagonal
 from .._utils.parallel import gram_matrix
 from .._utils.phases import States
-from .._utils.rows import float_type
+from .._utils.rows import float_type, pair_frequencies
 from .conditionals import BinaryConditionals
 from .factor_graph import FactorGraph
 from .protocols import BinaryPairwiseEnergy
@@ -165,6 +165,29 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         pair = pair_statistics(S, weights)
         dtype = self.coupling.dtype
         return {"coupling": pair.astype(dtype, copy=False), "bias": (weights @ S).astype(dtype)}
+
+    def row_moments(self, X, log_weights=None):
+        """Return the means of the sufficient statistics of many rows, in a dict like ``theta``.
+
+        Parameters
+        ----------
+        X : ndarray of int of shape (n_rows, n_variables)
+            Complete rows of state codes. They may be in a file or on a device of JAX, and only
+            blocks of them are copied.
+        log_weights : ndarray of shape (n_rows,), optional
+            Logarithms of the row weights. By default all weights are 1.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Means, shaped like ``theta``.
+        """
+        low, high = self.states
+        step, joint = high - low, pair_frequencies(X, log_weights)
+        means = joint.diagonal()
+        pairs = low**2 + low * step * np.add.outer(means, means) + step**2 * joint
+        moments = self.from_pair_moments(without_diagonal(pairs), low + step * means)
+        return {k: v.astype(self.coupling.dtype) for k, v in moments.items()}
 
     def from_table_moments(self, flat):
         """Convert clique marginals to expected sufficient statistics, shaped like ``theta``.

@@ -29,6 +29,7 @@ from abc import abstractmethod
 import numpy as np
 
 from .._utils.namespaces import is_numpy, namespace
+from .._utils.phases import States
 from .base import Energy
 
 
@@ -108,6 +109,23 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
         dict of str to ndarray
             Expected sufficient statistics, shaped like ``theta``.
         """
+
+    def row_moments(self, X, log_weights=None):
+        """Return the means of the sufficient statistics of many rows.
+
+        Parameters
+        ----------
+        X : ndarray of int of shape (n_rows, n_visible)
+            Complete rows of state codes.
+        log_weights : ndarray of shape (n_rows,), optional
+            Logarithms of the row weights. By default all weights are 1.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Means, shaped like ``theta``.
+        """
+        return self.moments(States(X, None, log_weights))
 
     @abstractmethod
     def from_table_moments(self, flat):

@@ -139,6 +139,11 @@ class TableBackedEnergy(DiscreteEnergy):
             return phase.moments
         return self.from_table_moments(self.table_moments((phase, 1.0)))
 
+    def row_moments(self, X, log_weights=None):
+        """Return the means of the sufficient statistics of many rows, in a dict like ``theta``."""
+        rows = States(X, None, log_weights)
+        return self.from_table_moments(self.table_moments((rows, 1.0)))
+
     def table_moments(self, *signed_phases):
         """Return the sum of the clique marginals of several phases, each multiplied by a sign.
 

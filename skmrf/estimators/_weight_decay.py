@@ -8,7 +8,8 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from .._utils.rows import column_means, is_mapped
+from .._utils.namespaces import is_numpy
+from .._utils.rows import column_means, count_rows, is_mapped, sample_weights
 from ..energies import LayeredEnergy, PairwiseEnergy, SemiRestrictedEnergy
 from ..exact.expectations import quick_exact_model
 from ..learners import PCD, PTT
@@ -153,27 +154,29 @@ def _n_updates(energy, n_rows):
 
 def _preconditioner(energy, data, penalty):
     """Return the preconditioner of a model, for the means of the columns."""
-    weights = normalized_weights(data.log_weights, data.X.shape[0])
     curvature = {k: np.max(v) for k, v in penalty.curvature(energy.theta).items()}
     if isinstance(energy, PairwiseEnergy):
-        return PairPreconditioner(_means(data.X, weights), energy.states, curvature["coupling"])
+        return PairPreconditioner(_means(data), energy.states, curvature["coupling"])
     if isinstance(energy, SemiRestrictedEnergy) and not energy.is_coupled:
-        return LayerPreconditioner(_means(data.X, weights), curvature["weights"], energy.states)
+        return LayerPreconditioner(_means(data), curvature["weights"], energy.states)
     if isinstance(energy, SemiRestrictedEnergy):
         curvatures = curvature["coupling"], curvature["weights"]
-        return CoupledLayerPreconditioner(_means(data.X, weights), energy.states, curvatures)
+        return CoupledLayerPreconditioner(_means(data), energy.states, curvatures)
     return LayerPreconditioner(column_means(data.X, data.log_weights), curvature["weights"])
 
 
-def _means(X, weights):
+def _means(data):
     """Return the weighted means of the observed codes of each column."""
-    observed, ones = _counts(X, weights)
+    observed, ones = _shares(data)
     return ones / np.where(observed > 0, observed, 1.0)
 
 
-def _counts(X, weights):
-    """Return the weighted numbers of observed entries and of ones of each column."""
-    return weights @ (X != MISSING), weights @ (X == 1)
+def _shares(data):
+    """Return the weighted shares of observed entries and of ones in each column."""
+    weights = sample_weights(data)
+    total = data.X.shape[0] if weights is None else weights.sum()
+    missing, ones = (count_rows(data.X, code, weights) / total for code in (MISSING, 1))
+    return 1.0 - missing, ones
 
 
 def choose_model(energies, data, parameters):
@@ -291,8 +294,12 @@ def _candidates(energy):
 def _around_forest(energy, data):
     """Return the initial model with the parameters of a Chow-Liu forest, and the penalty's centre.
 
-    The centre is None if the forest has no edge.
+    The centre is None if the forest has no edge. At most 50,000 rows of a memory map or of a device
+    are used.
     """
+    if is_mapped(data.X) or not is_numpy(data.X):
+        order = np.random.default_rng(0).permutation(data.X.shape[0])
+        data = data.take(np.sort(order[:MAX_TRAIN]))
     forest = fit_pairwise_forest(data, energy.states)
     if not forest.coupling.any():
         return energy, None
@@ -443,7 +450,6 @@ def _small_sum(energy):
 
 def _independent_scores(train, test):
     """Return the log-likelihood of each test row if the columns are independent."""
-    weights = normalized_weights(train.log_weights, len(train.X)) * effective_rows(train)
-    observed, ones = _counts(train.X, weights)
+    observed, ones = (effective_rows(train) * share for share in _shares(train))
     p = (ones + 0.5) / (observed + 1.0)
     return test.X @ np.log(p) + (1 - test.X) @ np.log1p(-p)

@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold, check_two_states
 from .._data.numeric import numeric_rows
+from .._utils.codes import STATE
 from .._utils.parameters import check_auto, check_generator, check_number
 from .._utils.rows import Batch, weighted_rows
 from ..energies import PairwiseEnergy, SemiRestrictedEnergy
@@ -328,7 +329,9 @@ class BoltzmannMachine(VisibleEstimator):
             fit = FitSession(self, parameters, X)
             if fit.is_resumed:
                 self._check_same_model(states)
-            encoder, codes = self._encode_training(X, states, reset=not fit.is_resumed)
+            encoder, codes = self._encode_training(
+                X, states, reset=not fit.is_resumed, keeps=learner.is_pure
+            )
             data = weighted_rows(Batch(codes), sample_weight)
             with fit.parallel():
                 if fit.is_resumed:
@@ -427,11 +430,15 @@ class BoltzmannMachine(VisibleEstimator):
                 f"has the states {self.energy_.states}. Start anew with fit and warm_start=False."
             )
 
-    def _encode_training(self, X, states, reset):
-        """Return the encoder of the two states, and the training rows as state codes."""
-        rows = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, missing=True)
+    def _encode_training(self, X, states, reset, keeps):
+        """Return the encoder of the two states, and the training rows as state codes.
+
+        With ``keeps``, rows of codes of one byte and arrays of JAX stay where they are.
+        """
+        options = {"missing": True, "on_device": keeps and self.device != "cpu"}
+        rows = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, **options)
         encoder = TwoStateEncoder(self._column_names(), states, self.binarize)
-        return encoder, encoder.encode(rows)
+        return encoder, (encoder.encode_where_they_are if keeps else encoder.encode)(rows)
 
     def _check_size(self, parameters, n_components):
         n, what = self.n_features_in_, "couplings and biases"
@@ -454,7 +461,7 @@ def _independent_columns(data, states):
 def _score(energy, held_out):
     if held_out is None:
         return None
-    n = energy.n_variables
+    n, held_out = energy.n_variables, held_out._replace(X=np.asarray(held_out.X, dtype=STATE))
     coupled = PairwiseEnergy(np.ones((n, n)) - np.eye(n), np.zeros(n), energy.states)
     return held_out_score(coupled.factor_graph().layout, held_out)
 

@@ -271,8 +271,7 @@ class DataPhase:
         if has_missing(batch.shown):
             self.imputer = GibbsImputer(batch, energy.visible_states, rng)
         elif isinstance(energy, DiscreteEnergy) and not energy.has_latent:
-            phase = States(batch.shown, None, batch.log_weights)
-            self.moments = CliqueMoments(energy.moments(phase))
+            self.moments = CliqueMoments(energy.row_moments(batch.shown, batch.log_weights))
 
     def with_rng(self, rng):
         """Return the same phase, in which another source of random numbers imputes entries."""

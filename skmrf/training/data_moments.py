@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from .._utils.codes import MISSING
-from .._utils.log_weights import effective_sample_size, normalized_weights
+from .._utils.log_weights import effective_sample_size
 from .._utils.phases import States
+from .._utils.rows import complete_rows, pair_frequencies
 from .._utils.warn import warn_caller
 
 
@@ -23,11 +23,10 @@ def complete_moments(energy, data):
     dict of str to ndarray
         Means of the sufficient statistics, shaped like theta.
     """
-    complete = (data.X != MISSING).all(axis=1)
-    if not complete.any():
+    rows = complete_rows(data)
+    if not len(rows.X):
         return {}
-    logs = None if data.log_weights is None else data.log_weights[complete]
-    return energy.moments(States(data.X[complete], None, logs))
+    return energy.moments(States(rows.X, None, rows.log_weights))
 
 
 def estimate_resolution(moments, data):
@@ -93,19 +92,25 @@ def summarise_pairs(energy, data):
     n_unobserved : int
         Number of joint states of pairs of variables that never occur in the data.
     """
-    complete = (data.X != MISSING).all(axis=1)
-    if not complete.any():
+    rows = complete_rows(data)
+    n_rows = rows.X.shape[0]
+    if n_rows == 0:
         return 0.0, 0
-    logs = None if data.log_weights is None else data.log_weights[complete]
-    up = data.X[complete].astype(float)
-    down = 1.0 - up
-    weights = normalized_weights(logs, len(up))[:, None]
-    high, low, mixed = up.T @ (weights * up), down.T @ (weights * down), up.T @ (weights * down)
-    variance = _pair_variance(energy.states, high, low, mixed)
+    high = shares = pair_frequencies(rows.X)
+    if rows.log_weights is not None:
+        shares = pair_frequencies(rows.X, rows.log_weights)
+    variance = _pair_variance(energy.states, *_joint_states(shares, 1.0))
+    high, low, mixed = _joint_states(np.rint(n_rows * high), n_rows)
     is_pair = ~np.eye(len(high), dtype=bool)
-    n_unobserved = sum(int((p[is_pair] <= 1e-15).sum()) for p in (high, low)) // 2
-    n_unobserved += int((mixed[is_pair] <= 1e-15).sum())
+    n_unobserved = sum(int((counts[is_pair] == 0).sum()) for counts in (high, low)) // 2
+    n_unobserved += int((mixed[is_pair] == 0).sum())
     return 0.01 * variance / effective_rows(data), n_unobserved
+
+
+def _joint_states(high, total):
+    """Return the shares of pairs with the codes (1, 1), (0, 0) and (1, 0), from the first ones."""
+    ones = np.diagonal(high)
+    return high, total - ones[:, None] - ones + high, ones[:, None] - high
 
 
 def _pair_variance(states, high, low, mixed):

@@ -1,11 +1,9 @@
 """Initial values of the parameters: models without interactions, and random weights."""
 
 import numpy as np
-from scipy.sparse import issparse
 
 from .._utils.codes import MISSING
-from .._utils.namespaces import as_numpy
-from .._utils.rows import is_mapped, row_blocks
+from .._utils.rows import count_rows
 
 
 def independent_start(layout, codes, tie, log_weights=None):
@@ -63,7 +61,7 @@ def log_odds(codes, log_weights=None):
         Log odds in nats. Half a row is added to the count of each state.
     """
     weights = None if log_weights is None else np.exp(log_weights)
-    n_ones, n_missing = (_count_rows(codes, code, weights) for code in (1, MISSING))
+    n_ones, n_missing = (count_rows(codes, code, weights) for code in (1, MISSING))
     total = codes.shape[0] if weights is None else weights.sum()
     n_zeros = np.maximum(total - n_ones - n_missing, 0.0)
     return np.log((n_ones + 0.5) / (n_zeros + 0.5))
@@ -100,16 +98,3 @@ def conditional_layers(data, n_hidden, rng):
 def _random_weights(rng, shape, n_terms):
     """Draw normal random weights with variance ``1 / n_terms``."""
     return rng.normal(0.0, 1.0 / np.sqrt(max(n_terms, 1)), size=shape).astype(np.float32)
-
-
-def _count_rows(codes, code, weights):
-    """Return the number or the total weight of the rows that have a code, for each column."""
-    if issparse(codes):
-        mask = codes == code
-        return np.asarray(mask.sum(axis=0)).ravel() if weights is None else weights @ mask
-    if weights is None:
-        counts = ((codes[rows] == code).sum(axis=0, dtype=np.int32) for rows in row_blocks(codes))
-        return sum(map(as_numpy, counts))
-    blocks = row_blocks(codes) if is_mapped(codes) else [slice(None)]  # sums of floats are rounded
-    masks = ((rows, as_numpy(codes[rows] == code)) for rows in blocks)
-    return sum(np.einsum("i,ij->j", weights[rows], mask) for rows, mask in masks)

@@ -8,12 +8,12 @@ import textwrap
 import tracemalloc
 import weakref
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
@@ -38,10 +38,20 @@ ROWS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ (
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-def small_fit(**options):
-    """Return an RBM that is fitted quickly on the default device of JAX."""
+MODELS = {
+    "rbm": partial(RBM, 3),
+    "pairs": partial(BoltzmannMachine, n_components=0),
+    "coupled layers": partial(BoltzmannMachine, n_components=2),
+}
+RTOL = {"rbm": 1e-6, "pairs": 1e-6, "coupled layers": 2e-5}
+
+
+def small_fit(kind="rbm", **options):
+    """Return an estimator that is fitted quickly on the default device of JAX."""
     given = {"device": "jax", "alpha": 0.01, "batch_size": 100, "max_iter": 3, "random_state": 0}
-    return RBM(3, **given | options)
+    if kind != "rbm":
+        given["states"] = 0, 1
+    return MODELS[kind](**given | options)
 
 
 def check_same_models(found, expected, rtol=1e-6):
@@ -49,7 +59,7 @@ def check_same_models(found, expected, rtol=1e-6):
     for k, v in expected.energy_.theta.items():
         assert type(found.energy_.theta[k]) is np.ndarray
         assert_allclose(found.energy_.theta[k], v, rtol=rtol, atol=rtol)
-    assert np.abs(expected.components_).max() > 0.01
+        assert v.ndim == 1 or np.abs(v).max() > 0.01
 
 
 def test_rows_in_several_blocks(monkeypatch):
@@ -122,16 +132,21 @@ def write_rows(path, X):
 
 
 @pytest.mark.parametrize("device", ["jax", "cpu"])
-@pytest.mark.parametrize("dtype", [np.uint8, bool, np.int64, np.float32])
-def test_rows_of_a_memory_map(tmp_path, device, dtype):
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [*product(["rbm"], [np.uint8, bool, np.int64, np.float32]), ("pairs", np.uint8),
+     ("coupled layers", bool)],
+)  # fmt: skip
+def test_rows_of_a_memory_map(tmp_path, device, kind, dtype):
     """A memory map gives the model of an array, with held-out rows and with weights."""
     X = (np.clip(ROWS, 0.1, 0.9) if dtype is np.float32 else ROWS).astype(dtype)
     rows, weights = write_rows(tmp_path / "X.npy", X), np.linspace(0.5, 1.5, len(X))
+    X = X if dtype is np.float32 else X.astype(int)
     for options in ({}, {"early_stopping": True}):
-        model = small_fit(device=device, **options)
+        model = small_fit(kind, device=device, **options)
         for w in (None, weights):
             expected = clone(model).fit(X, sample_weight=w)
-            check_same_models(clone(model).fit(rows, sample_weight=w), expected)
+            check_same_models(clone(model).fit(rows, sample_weight=w), expected, RTOL[kind])
 
 
 def record_sizes(monkeypatch):
@@ -146,24 +161,25 @@ def record_sizes(monkeypatch):
     return sizes
 
 
-@pytest.mark.parametrize("options", [{}, {"early_stopping": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"early_stopping": True}, {"kind": "pairs"}], ids=str)
 @pytest.mark.parametrize("device", ["jax", "cpu"])
 def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
     """A fit copies only small parts of the rows of a memory map, on the host and on the device."""
     monkeypatch.setattr("skmrf.training.device.MAPPED_BYTES", 2**20)
-    X = np.zeros((80_000, 500), dtype=np.uint8)
-    X[:, :6] = np.tile(ROWS, (267, 1))[:80_000]
+    n_rows, n_columns = (400_000, 100) if "kind" in options else (80_000, 500)
+    X = np.zeros((n_rows, n_columns), dtype=np.uint8)
+    X[:, :6] = np.resize(ROWS, (n_rows, 6))
     n_bytes, rows = X.nbytes, write_rows(tmp_path / "X.npy", X)
     del X
-    model = small_fit(device=device, batch_size=2000, max_iter=1, validation_fraction=0.01)
-    model.set_params(**options).fit(rows[:4000])  # compiles
+    options = {"batch_size": 2000, "max_iter": 1, "validation_fraction": 0.01} | options
+    model = small_fit(device=device, **options).fit(rows[:4000])  # compiles
     sizes = record_sizes(monkeypatch)
     tracemalloc.start()
     model.fit(rows)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.5 * n_bytes
-    assert np.abs(model.components_).max() > 0.01
+    assert max(np.abs(v).max() for v in model.energy_.theta.values()) > 0.01
     if device == "jax":
         assert max(sizes) < 0.1 * n_bytes
         assert sum(sizes) > 0.9 * n_bytes  # all rows were read
@@ -172,26 +188,39 @@ def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
 # Arrays of JAX as rows -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["codes", "floats", "probabilities", "threshold"])
+@pytest.mark.parametrize(
+    ("kind", "model"),
+    [
+        *product(["codes", "floats", "probabilities", "threshold"], ["rbm"]),
+        *product(["codes", "threshold"], ["pairs", "coupled layers"]),
+        ("signs", "pairs"),
+    ],
+)
 @pytest.mark.parametrize("options", [{}, {"early_stopping": True}], ids=str)
-def test_rows_of_jax(kind, options):
+def test_rows_of_jax(kind, model, options):
     """An array of JAX gives the model of an array of numpy, with held-out rows and weights."""
-    rows = {"codes": ROWS, "floats": ROWS.astype(float), "threshold": 2.0 * ROWS - 0.3}
-    X = rows.get(kind, np.clip(ROWS, 0.1, 0.9)).astype(np.int8 if kind == "codes" else np.float32)
-    model = small_fit(binarize=0.5 if kind == "threshold" else None, **options)
+    others = {"threshold": 2.0 * ROWS - 0.3, "probabilities": np.clip(ROWS, 0.1, 0.9)}
+    X = {"signs": 2 * ROWS - 1}.get(kind, others.get(kind, ROWS))
+    X = X.astype(np.int8 if kind in ("codes", "signs") else np.float32)
+    options |= {"binarize": 0.5} if kind == "threshold" else {}
+    options |= {"states": (-1, 1)} if kind == "signs" else {}
+    estimator = small_fit(model, **options)
     weights = np.linspace(0.5, 1.5, len(X))
     weights[:5] = 0.0
     for w in (None, weights):
-        expected = clone(model).fit(X, sample_weight=w)
-        found = clone(model).fit(jax.numpy.asarray(X), sample_weight=w)
-        check_same_models(found, expected)
+        expected = clone(estimator).fit(X, sample_weight=w)
+        found = clone(estimator).fit(jax.numpy.asarray(X), sample_weight=w)
+        check_same_models(found, expected, RTOL[model])
     found.partial_fit(jax.numpy.asarray(X))
     expected.partial_fit(X)
-    check_same_models(found, expected)
+    check_same_models(found, expected, RTOL[model])
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.float32])
-def test_rows_of_jax_stay_where_they_are(monkeypatch, dtype):
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [("rbm", np.int8), ("rbm", np.float32), ("pairs", np.int8), ("coupled layers", np.int8)],
+)
+def test_rows_of_jax_stay_where_they_are(monkeypatch, kind, dtype):
     """Training reads the memory of the given array; no copy of all rows is sent or fetched."""
     X = np.tile(ROWS, (50, 1)).astype(dtype)
     X = jax.numpy.asarray(np.clip(X, 0.1, 0.9) if dtype is np.float32 else X)
@@ -203,14 +232,15 @@ def test_rows_of_jax_stay_where_they_are(monkeypatch, dtype):
 
     monkeypatch.setattr(DeviceUpdates, "_call", record)
     monkeypatch.setattr(devices.Device, "free_bytes", 40_000.0)  # too little for a copy
-    small_fit(learner=PCD(n_chains=100), max_iter=1).fit(X)
+    small_fit(kind, learner=PCD(n_chains=100), max_iter=1).fit(X)
     assert set(used) == {X.unsafe_buffer_pointer()}
     assert len(sizes) > 1
     assert max(size for size in sizes if size != X.nbytes) < 0.1 * X.nbytes
 
 
-def test_choice_of_alpha_for_rows_of_jax():
-    models = [RBM(2, device="jax", max_iter=5, random_state=0).fit(X) for X in (ROWS, jnp_rows())]
+@pytest.mark.parametrize("kind", ["rbm", "pairs"])
+def test_choice_of_alpha_for_rows_of_jax(kind):
+    models = [small_fit(kind, alpha="auto", max_iter=5).fit(X) for X in (ROWS, jnp_rows())]
     check_same_models(*models)
     assert models[0].alpha_ == models[1].alpha_
 
@@ -230,9 +260,18 @@ def test_wrong_rows_of_jax():
     ):
         with pytest.raises(ValueError, match=message):
             small_fit().fit(jax.numpy.asarray(wrong))
+    for value, message in ((2.0, "Column 0 holds 2.0"), (np.inf, "holds infinity")):
+        with pytest.raises(ValueError, match=message):
+            small_fit("pairs").fit(jax.numpy.full((60, 3), value))
     model = small_fit().fit(jnp_rows())
     with pytest.raises(ValueError, match="X has 3 features"):
         model.transform(jax.numpy.zeros((2, 3)))
+
+
+def test_missing_entries_of_jax():
+    missing = np.where(np.random.default_rng(3).random(ROWS.shape) < 0.1, np.nan, ROWS)
+    models = [small_fit("pairs").fit(f(missing)) for f in (np.asarray, jax.numpy.asarray)]
+    check_same_models(*models)
 
 
 def test_rows_of_jax_in_other_estimators():
@@ -316,51 +355,6 @@ def test_parameters_of_jax(dtype):
     for use in (partial(ais, wrong), partial(sample, wrong, 9)):
         with pytest.raises(TypeError, match=r"'weights'.*got an array of jax.numpy.*numpy.asarray"):
             use(device="jax")
-
-
-# Hidden units --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["codes", "probabilities", "sparse", "jax"])
-def test_transform_on_a_device(kind, monkeypatch):
-    """The hidden units of many rows are those of the CPU, and a second call compiles nothing."""
-    monkeypatch.setattr("skmrf.estimators._hidden_layer.DEVICE_ROWS", 128)
-    model = small_fit(max_iter=40, learning_rate=0.05, optimizer="adam").fit(ROWS)
-    on_cpu = clone(model).set_params(device="cpu").fit(ROWS)
-    on_cpu.energy_ = model.energy_
-    convert = {"sparse": csr_array, "jax": jax.numpy.asarray}.get(kind, np.asarray)
-    X = np.clip(ROWS, 0.2, 0.7) if kind == "probabilities" else ROWS.astype(np.float32)
-    for rows in (convert(X), convert(X[:5])):
-        found = model.transform(rows)
-        assert type(found) is np.ndarray
-        assert found.dtype == X.dtype
-        assert_allclose(found, on_cpu.transform(np.asarray(X[: len(found)])), atol=1e-6)
-    assert np.ptp(found) > 0.3
-    compiled = devices._COMPILED["hidden means", type(model.energy_)]
-    n_compiled = compiled._cache_size()
-    model.transform(convert(X[:100]))  # padded to 128 rows, as the blocks are
-    assert compiled._cache_size() == n_compiled
-
-
-def test_refitted_models_use_their_own_parameters():
-    """A second fit gives the answers of its parameters, compiles nothing, and frees the first."""
-    X, Y = ROWS.astype(np.float32), ROWS[:, :2].astype(int)
-    conditional = CRBMStructuredPredictor(2, alpha=0.1, max_iter=2, device="jax", random_state=0)
-    for model, given, method in (
-        (small_fit(), (ROWS,), "transform"),
-        (conditional, (X, Y), "predict_proba"),
-    ):
-        first = getattr(model.fit(*given), method)(X)
-        old = weakref.ref(model.energy_.theta["weights"])
-        functions = dict(devices._COMPILED)
-        sizes = {k: getattr(f, "compiled", f)._cache_size() for k, f in functions.items()}
-        second = getattr(model.set_params(random_state=1, alpha=1.0).fit(*given), method)(X)
-        assert functions == devices._COMPILED
-        assert sizes == {k: getattr(f, "compiled", f)._cache_size() for k, f in functions.items()}
-        assert np.abs(second - first).max() > 1e-3
-        assert_allclose(second, getattr(model.set_params(device="cpu"), method)(X), atol=1e-5)
-        gc.collect()
-        assert old() is None
 
 
 def test_compiled_functions_do_not_keep_chains(monkeypatch):

@@ -1,7 +1,9 @@
 """Tests of RBM: queries, input, use with scikit-learn."""
 
+import gc
 import pickle
 import warnings
+import weakref
 from copy import copy
 from functools import partial
 
@@ -21,7 +23,7 @@ from sklearn.neural_network import BernoulliRBM
 from sklearn.pipeline import make_pipeline
 from zoo import layers
 
-from skmrf import RBM
+from skmrf import RBM, CRBMStructuredPredictor
 from skmrf.energies import BipartiteEnergy
 from skmrf.estimators import _density
 from skmrf.learners import BP, CD, MSSVM, PCD, PSMC
@@ -414,3 +416,60 @@ def test_unfitted_and_clone():
 def test_learners_of_conditional_models_raise(learner):
     with pytest.raises(ValueError, match="RBM cannot take the learner"):
         RBM(2, learner).fit(np.eye(4))
+
+
+# Devices ----------------------------------------------------------------------------------
+
+
+def on_device(**options):
+    """Return an estimator that is fitted quickly on the default device of JAX."""
+    return quick(3, device="jax", **{"alpha": 0.01, "batch_size": 100} | options)
+
+
+@pytest.mark.parametrize("kind", ["codes", "probabilities", "sparse", "jax"])
+def test_transform_on_a_device(kind, monkeypatch):
+    """The hidden units of many rows are those of the CPU, and a second call compiles nothing."""
+    jax, devices = pytest.importorskip("jax"), pytest.importorskip("skmrf._jax.devices")
+    rows = bits(300, 6)
+    monkeypatch.setattr("skmrf.estimators._hidden_layer.DEVICE_ROWS", 128)
+    model = on_device(max_iter=40, learning_rate=0.05, optimizer="adam").fit(rows)
+    on_cpu = clone(model).set_params(device="cpu").fit(rows)
+    on_cpu.energy_ = model.energy_
+    convert = {"sparse": sp.csr_array, "jax": jax.numpy.asarray}.get(kind, np.asarray)
+    X = np.clip(rows, 0.2, 0.7) if kind == "probabilities" else rows.astype(np.float32)
+    for part in (convert(X), convert(X[:5])):
+        found = model.transform(part)
+        assert type(found) is np.ndarray
+        assert found.dtype == X.dtype
+        np.testing.assert_allclose(found, on_cpu.transform(np.asarray(X[: len(found)])), atol=1e-6)
+    assert np.ptp(found) > 0.3
+    compiled = devices._COMPILED["hidden means", type(model.energy_)]
+    n_compiled = compiled._cache_size()
+    model.transform(convert(X[:100]))  # padded to 128 rows, as the blocks are
+    assert compiled._cache_size() == n_compiled
+
+
+def test_refitted_models_use_their_own_parameters():
+    """A second fit gives the answers of its parameters, compiles nothing, and frees the first."""
+    pytest.importorskip("jax")
+    devices = pytest.importorskip("skmrf._jax.devices")
+    rows = bits(300, 6)
+    X, Y = rows.astype(np.float32), rows[:, :2].astype(int)
+    conditional = CRBMStructuredPredictor(2, alpha=0.1, max_iter=2, device="jax", random_state=0)
+    for model, given, method in (
+        (on_device(), (rows,), "transform"),
+        (conditional, (X, Y), "predict_proba"),
+    ):
+        first = getattr(model.fit(*given), method)(X)
+        old = weakref.ref(model.energy_.theta["weights"])
+        functions = dict(devices._COMPILED)
+        sizes = {k: getattr(f, "compiled", f)._cache_size() for k, f in functions.items()}
+        second = getattr(model.set_params(random_state=1, alpha=1.0).fit(*given), method)(X)
+        assert functions == devices._COMPILED
+        assert sizes == {k: getattr(f, "compiled", f)._cache_size() for k, f in functions.items()}
+        assert np.abs(second - first).max() > 1e-3
+        np.testing.assert_allclose(
+            second, getattr(model.set_params(device="cpu"), method)(X), atol=1e-5
+        )
+        gc.collect()
+        assert old() is None
