@@ -420,17 +420,22 @@ def test_ladder_of_a_fit(monkeypatch):
 
 @quiet
 @pytest.mark.parametrize(
-    ("kind", "learner"), [("rbm", "pcd"), pytest.param("pairs", LADDER, marks=pytest.mark.long)]
+    ("kind", "learner", "X"),
+    [
+        ("rbm", "pcd", ROWS),
+        pytest.param("pairs", LADDER, ROWS, marks=pytest.mark.long),
+        pytest.param("pairs", "pcd", np.where(NOISE, np.nan, ROWS), marks=pytest.mark.long),
+    ],
 )
-def test_checkpoints_resume(kind, learner, tmp_path):
+def test_checkpoints_resume(kind, learner, X, tmp_path):
     """A fit that was killed and is resumed has the model of an uninterrupted fit."""
     path = tmp_path / "fit.joblib"
     model = small_fit(kind, max_iter=6, learner=learner)
-    whole = clone(model).fit(ROWS)
+    whole = clone(model).fit(X)
     with pytest.raises(InterruptedError):
-        clone(model).set_callbacks(Checkpoint(path, interval=0), Killed()).fit(ROWS)
+        clone(model).set_callbacks(Checkpoint(path, interval=0), Killed()).fit(X)
     assert b"jaxlib" not in path.read_bytes()
-    resumed = clone(model).set_callbacks(Checkpoint(path, interval=0)).fit(ROWS)
+    resumed = clone(model).set_callbacks(Checkpoint(path, interval=0)).fit(X)
     assert resumed.history_["n_updates"] == whole.history_["n_updates"]
     for name, values in whole.energy_.theta.items():
         assert_allclose(resumed.energy_.theta[name], values, rtol=1e-6)
@@ -448,8 +453,7 @@ def test_callbacks_see_each_epoch():
 @pytest.mark.long
 @quiet
 def test_early_stopping():
-    options = {"early_stopping": True, "n_iter_no_change": 2, "max_iter": 30}
-    model = small_fit(**options).fit(ROWS)
+    model = small_fit(early_stopping=True, n_iter_no_change=2, max_iter=30).fit(ROWS)
     scores = model.history_["validation_score"]
     assert len(scores) == model.n_iter_
     assert np.isfinite(scores).all()
@@ -589,11 +593,8 @@ def test_memory_error_of_jax_names_the_bytes():
         raise devices.jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
 
 
-def test_divergence_is_reported():
+def test_divergence_and_unconverged_fits_are_reported():
     with pytest.raises(ValueError, match="Learning diverged"):
         small_fit(learning_rate=1e30, optimizer="sgd", max_iter=20).fit(ROWS)
-
-
-def test_unconverged_fits_warn():
     with pytest.warns(ConvergenceWarning, match="had not converged"):
         small_fit(max_iter=1).fit(ROWS)
