@@ -17,8 +17,9 @@ from jax.sharding import PartitionSpec
 
 CHAINS = "skmrf_chains"  # axis that is divided among devices; not a name in a mesh of the user
 PIECE = 250  # sweeps of a compiled path; longer paths are run in pieces of this length
-CHAINS_A_KERNEL = 16  # chains of a kernel that draws variables one after the other
-MAX_TILE = 2**15  # fields that fit in the registers of such a kernel
+CHAINS_A_KERNEL = 16, 4  # most and fewest of a kernel that draws variables one after the other
+MAX_TILE = 2**15  # fields of such a kernel, so many that the registers of eight warps hold them
+WARP_TILE = 2**12  # fields that the registers of a warp hold
 
 
 class DeviceChains:
@@ -264,7 +265,7 @@ def draw_in_order(coupling, scale, field, noise, V):
 
 def _draw_chains(coupling, scale, field, noise, V):
     """Draw the variables of chains on one device one after the other."""
-    if max(V.shape[0] * CHAINS_A_KERNEL, 1) > MAX_TILE:
+    if V.shape[0] * CHAINS_A_KERNEL[1] > MAX_TILE:
         return loop_in_order(coupling, scale, field, noise, V)
     return jax.lax.platform_dependent(
         coupling, scale, field, noise, V, cuda=kernel_in_order, default=loop_in_order
@@ -286,20 +287,24 @@ def loop_in_order(coupling, scale, field, noise, V):
 def kernel_in_order(coupling, scale, field, noise, V, *, interpret=False):
     """Draw variables one after the other, with a single GPU kernel for a group of chains."""
     n, n_chains = V.shape
-    rows, columns = 1 << max(n - 1, 15).bit_length(), -(-n_chains // CHAINS_A_KERNEL)
-    width = columns * CHAINS_A_KERNEL - n_chains
+    rows = 1 << max(n - 1, 15).bit_length()
+    group = min(CHAINS_A_KERNEL[0], MAX_TILE // rows)
+    columns = -(-n_chains // group)
+    width = columns * group - n_chains
     padded = [jnp.pad(a, ((0, rows - n), (0, width))) for a in (field, noise, V)]
     coupling = jnp.pad(coupling, ((0, rows - n), (0, rows - n)))
     scale = jnp.pad(scale, (0, width))
-    few = pallas.BlockSpec((CHAINS_A_KERNEL,), lambda c: (c,))
-    tile = pallas.BlockSpec((rows, CHAINS_A_KERNEL), lambda c: (0, c))
+    few = pallas.BlockSpec((group,), lambda c: (c,))
+    tile = pallas.BlockSpec((rows, group), lambda c: (0, c))
     out = pallas.pallas_call(
         partial(_draw_tile, n=n),
         out_shape=jax.ShapeDtypeStruct(padded[2].shape, V.dtype),
         grid=(columns,),
         in_specs=[pallas.BlockSpec((rows, rows), lambda _: (0, 0)), few, tile, tile, tile],
         out_specs=tile,
-        compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
+        compiler_params=triton.CompilerParams(
+            num_warps=max(4, rows * group // WARP_TILE), num_stages=1
+        ),
         interpret=interpret,
     )(coupling, scale, *padded)
     return out[:n, :n_chains]
