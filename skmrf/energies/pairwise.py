@@ -134,6 +134,8 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         """Return couplings, biases and constant of the same model with the codes 0 and 1."""
         low, high = self.states
         step = high - low
+        if low == 0.0:  # a GPU would compute the sums below
+            return BinaryConditionals(step**2 * self.coupling, step * self.bias, 0.0)
         coupling_sums = self.coupling.sum(axis=1)
         constant = 0.5 * low**2 * coupling_sums.sum() + low * self.bias.sum()
         constant = constant.item() if isinstance(constant, np.generic) else constant

@@ -249,7 +249,7 @@ class SemiRestrictedEnergy(HiddenLayerEnergy):
         low, high = self.states
         step, weights = high - low, self.weights
         coupling, bias, constant = self._pairs.conditionals()
-        hidden_bias = self.hidden_bias + low * weights.sum(axis=0)
+        hidden_bias = self.hidden_bias + (low * weights.sum(axis=0) if low else 0.0)
         dtype = weights.dtype
         arrays = coupling, step * weights, bias, hidden_bias
         return CoupledLayerConditionals(*(a.astype(dtype, copy=False) for a in arrays), constant)
