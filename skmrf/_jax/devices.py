@@ -236,16 +236,17 @@ class CompiledUpdates:
             return self.device.constrain(after, self.axes), _by_kind(diagnostics)
 
         def step(carry, inputs):
-            carry, (sums, latest, _) = move(carry, *inputs)
-            return carry, _vector(sums | latest)
+            carry, kinds = move(carry, *inputs)
+            self.names = [list(kind) for kind in kinds]
+            return carry, _vector(kinds[0] | kinds[1])
 
         keys = jax.random.split(jax.random.wrap_key_data(words), len(batches) + 1)
         carry, values = jax.lax.scan(step, carry, (batches, keys[:-1]))
-        _, kinds = move(carry, batches[-1], keys[-1])  # XLA removes all but the rare diagnostics
-        self.names = [list(kind) for kind in kinds]
-        n_sums = len(self.names[0])
+        n_sums, rare = len(self.names[0]), {}
+        if self.names[-1]:  # XLA removes all of this update but the rare diagnostics
+            rare = move(carry, batches[-1], keys[-1])[1][-1]
         # One array, because each transfer takes time.
-        parts = values[:, :n_sums].sum(axis=0), values[-1, n_sums:], _vector(kinds[-1])
+        parts = values[:, :n_sums].sum(axis=0), values[-1, n_sums:], _vector(rare)
         return carry, jnp.concatenate(parts)
 
 
