@@ -101,11 +101,12 @@ class TwoStateEncoder:
         X = X.astype(np.float32 if X.dtype == np.float32 else np.float64, copy=False)
         return X if issparse(X) else np.ascontiguousarray(X)
 
-    def encode_where_they_are(self, X):
-        """Return the result of :meth:`encode`, or rows of codes of one byte without a copy.
+    def encode_training(self, X):
+        """Return the state codes of training rows, which may have missing entries.
 
-        Rows of one byte per code may be in a file. Arrays of JAX without missing entries stay on
-        their device, with codes of the data type int8.
+        Rows that consist of codes of one byte already are not copied, and may be in a file. Arrays
+        of JAX without missing entries stay on their device, as int8 codes. Other rows are encoded
+        by :meth:`encode`.
         """
         if is_numpy(X):
             is_ready = self.binarize is None and self._are_codes(X)

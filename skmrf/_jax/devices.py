@@ -15,6 +15,7 @@ from .chains import CHAINS, DeviceChains
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
 EXHAUSTED = "RESOURCE_EXHAUSTED"  # is in the message of an error of JAX
 MAX_COMPILED = 64
+MANY_UPDATES = 10  # one more update takes less time than rare diagnostics in each of so many
 _COMPILED = {}  # functions by their identity, so that a repeated fit does not compile
 
 
@@ -165,12 +166,12 @@ class Device:
         Returns
         -------
         callable
-            Function ``(carry, constants, words, data, batches) -> (carry, sums, latest)`` with two
+            Function ``(carry, constants, words, data, batches) -> (carry, sums, others)`` with two
             random words of 32 bits, a dict ``data`` of arrays with all rows, and the row numbers
             ``batches`` of shape (n_updates, batch_size). ``sums`` has the sum of each diagnostic,
-            and ``latest`` the last value of those that are :class:`LatestArray`. Those that are
-            :class:`RareArray` come from one more update, whose parameters are not used. The arrays
-            of the given carry must not be used again.
+            and ``others`` the last value of each :class:`LatestArray` and :class:`RareArray`. The
+            latter comes from one more update if there are at least ten; its other results are not
+            used. The arrays of the given carry must not be used again.
         """
         identity = (*identity, self.n_used, repr(axes))
         return _keep(identity, partial(CompiledUpdates, device=self, axes=axes), update)
@@ -221,7 +222,7 @@ class CompiledUpdates:
         with self.device.context():
             carry, values = self.compiled(carry, constants, words, data, batches)
         numbers = iter(np.asarray(values).tolist())
-        sums, latest, rare = (dict(zip(names, numbers, strict=False)) for names in self.names)
+        sums, latest, rare = ({name: next(numbers) for name in names} for names in self.names)
         return carry, sums, latest | rare
 
     def _run(self, carry, constants, words, data, batches):
@@ -235,19 +236,22 @@ class CompiledUpdates:
             after = jax.tree.map(lambda new, old: new.astype(old.dtype), after, carry)
             return self.device.constrain(after, self.axes), _by_kind(diagnostics)
 
+        has_few = len(batches) < MANY_UPDATES
+
         def step(carry, inputs):
-            carry, kinds = move(carry, *inputs)
-            self.names = [list(kind) for kind in kinds]
-            return carry, _vector(kinds[0] | kinds[1])
+            carry, (sums, latest, rare) = move(carry, *inputs)
+            self.names = list(sums), list(latest), list(rare)
+            return carry, _vector(sums | latest | rare if has_few else sums | latest)
 
         keys = jax.random.split(jax.random.wrap_key_data(words), len(batches) + 1)
         carry, values = jax.lax.scan(step, carry, (batches, keys[:-1]))
-        n_sums, rare = len(self.names[0]), {}
-        if self.names[-1]:  # XLA removes all of this update but the rare diagnostics
-            rare = move(carry, batches[-1], keys[-1])[1][-1]
-        # One array, because each transfer takes time.
-        parts = values[:, :n_sums].sum(axis=0), values[-1, n_sums:], _vector(rare)
-        return carry, jnp.concatenate(parts)
+        n_sums = len(self.names[0])
+        parts = [values[:, :n_sums].sum(axis=0), values[-1, n_sums:]]
+        if self.names[-1] and not has_few:
+            # One more update, of which XLA removes all but the rare diagnostics.
+            _, (*_, rare) = move(carry, batches[-1], keys[-1])
+            parts.append(_vector(rare))
+        return carry, jnp.concatenate(parts)  # one array, because each transfer takes time
 
 
 def find_device(name):
@@ -273,11 +277,15 @@ def _compile_exact(function):
 
 def _by_kind(diagnostics):
     """Return three dicts of numbers: diagnostics to add, those to read last, and rare ones."""
-    kinds = {}, {}, {}
+    sums, latest, rare = {}, {}, {}
     for name, value in diagnostics.items():
-        kind = 1 * isinstance(value, LatestArray) + 2 * isinstance(value, RareArray)
-        kinds[kind][name] = value.value if kind else value
-    return kinds
+        if isinstance(value, LatestArray):
+            latest[name] = value.value
+        elif isinstance(value, RareArray):
+            rare[name] = value.value
+        else:
+            sums[name] = value
+    return sums, latest, rare
 
 
 def _vector(numbers):

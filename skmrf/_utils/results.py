@@ -158,7 +158,7 @@ class LatestArray(NamedTuple):
 
 
 class RareArray(NamedTuple):
-    """Diagnostic that a device computes only once after many updates, because that takes time.
+    """Diagnostic that a device computes once after many updates, to save time in each update.
 
     Parameters
     ----------

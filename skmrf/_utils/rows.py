@@ -13,6 +13,7 @@ from .parallel import gram_matrix
 
 BLOCK_ENTRIES = 2**20  # of rows that are checked or summed together
 LARGE_ENTRIES = 2**26  # the same of rows on a device, and of products of rows in memory
+MAX_COUNT = 2**20  # ones of float32 that are added together; the sum of more than 2**24 is rounded
 MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16
 
 
@@ -163,7 +164,8 @@ def count_rows(codes, code, weights=None):
     if weights is None:
         counts = ((codes[rows] == code).sum(axis=0, dtype=np.int32) for rows in row_blocks(codes))
         return sum(map(as_numpy, counts))
-    blocks = row_blocks(codes) if is_mapped(codes) else [slice(None)]  # sums of floats are rounded
+    is_there = is_numpy(codes) and not is_mapped(codes)
+    blocks = [slice(None)] if is_there else row_blocks(codes)  # sums of floats are rounded
     masks = ((rows, as_numpy(codes[rows] == code)) for rows in blocks)
     return sum(np.einsum("i,ij->j", weights[rows], mask) for rows, mask in masks)
 
@@ -186,9 +188,11 @@ def pair_frequencies(codes, log_weights=None):
         Shares. The diagonal has the means of the columns.
     """
     n_rows = codes.shape[0]
-    weights = np.ones(n_rows) if log_weights is None else normalized_weights(log_weights, n_rows)
+    weights = np.ones(n_rows)
+    if log_weights is not None:
+        weights = n_rows * normalized_weights(log_weights, n_rows)
     total = 0.0
-    for rows in row_blocks(codes, LARGE_ENTRIES):
+    for rows in row_blocks(codes, min(LARGE_ENTRIES, MAX_COUNT * codes.shape[1])):
         part = codes[rows]
         if is_numpy(part):
             total = total + gram_matrix(part, weights[rows])
@@ -197,7 +201,7 @@ def pair_frequencies(codes, log_weights=None):
             weighted = part * weights[rows, None].astype(np.float32)
             gram = namespace(part).matmul(part.T, weighted, precision="highest")
             total = total + np.asarray(gram, dtype=float)
-    return total / n_rows if log_weights is None else total
+    return total / n_rows
 
 
 def weighted_rows(data, sample_weight):

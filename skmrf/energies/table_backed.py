@@ -137,7 +137,7 @@ class TableBackedEnergy(DiscreteEnergy):
         """
         if isinstance(phase, CliqueMoments):
             return phase.moments
-        return self.from_table_moments(self.table_moments((phase, 1.0)))
+        return self.row_moments(phase.visible, phase.log_weights)
 
     def row_moments(self, X, log_weights=None):
         """Return the means of the sufficient statistics of many rows, in a dict like ``theta``."""

@@ -438,7 +438,7 @@ class BoltzmannMachine(VisibleEstimator):
         options = {"missing": True, "on_device": keeps and self.device != "cpu"}
         rows = numeric_rows(self, X, reset=reset, remedy=TWO_STATES_ADVICE, **options)
         encoder = TwoStateEncoder(self._column_names(), states, self.binarize)
-        return encoder, (encoder.encode_where_they_are if keeps else encoder.encode)(rows)
+        return encoder, encoder.encode_training(rows) if keeps else encoder.encode(rows)
 
     def _check_size(self, parameters, n_components):
         n, what = self.n_features_in_, "couplings and biases"
@@ -461,7 +461,9 @@ def _independent_columns(data, states):
 def _score(energy, held_out):
     if held_out is None:
         return None
-    n, held_out = energy.n_variables, held_out._replace(X=np.asarray(held_out.X, dtype=STATE))
+    # The score reads the rows in each epoch, by functions that are compiled for this data type.
+    held_out = held_out._replace(X=np.asarray(held_out.X, dtype=STATE))
+    n = energy.n_variables
     coupled = PairwiseEnergy(np.ones((n, n)) - np.eye(n), np.zeros(n), energy.states)
     return held_out_score(coupled.factor_graph().layout, held_out)
 

@@ -96,11 +96,11 @@ def summarise_pairs(energy, data):
     n_rows = rows.X.shape[0]
     if n_rows == 0:
         return 0.0, 0
-    high = shares = pair_frequencies(rows.X)
+    shares = pair_frequencies(rows.X)
+    high, low, mixed = _joint_states(np.rint(n_rows * shares), n_rows)
     if rows.log_weights is not None:
         shares = pair_frequencies(rows.X, rows.log_weights)
     variance = _pair_variance(energy.states, *_joint_states(shares, 1.0))
-    high, low, mixed = _joint_states(np.rint(n_rows * high), n_rows)
     is_pair = ~np.eye(len(high), dtype=bool)
     n_unobserved = sum(int((counts[is_pair] == 0).sum()) for counts in (high, low)) // 2
     n_unobserved += int((mixed[is_pair] == 0).sum())
@@ -108,7 +108,11 @@ def summarise_pairs(energy, data):
 
 
 def _joint_states(high, total):
-    """Return the shares of pairs with the codes (1, 1), (0, 0) and (1, 0), from the first ones."""
+    """Return the frequencies of the codes (1, 1), (0, 0) and (1, 0) of all pairs of columns.
+
+    ``high`` has the frequencies of (1, 1), as shares or as counts, and ``total`` is their sum over
+    all codes.
+    """
     ones = np.diagonal(high)
     return high, total - ones[:, None] - ones + high, ones[:, None] - high
 
@@ -121,7 +125,9 @@ def _pair_variance(states, high, low, mixed):
     pairs = np.tensordot(values**2, p, 1) - np.tensordot(values, p, 1) ** 2
     np.fill_diagonal(pairs, 0.0)
     means = np.diagonal(high)
-    return float(pairs.clip(0.0).sum() + (upper - lower) ** 2 * (means * (1.0 - means)).sum())
+    return float(
+        pairs.clip(0.0).sum() + (upper - lower) ** 2 * (means * (1.0 - means)).clip(0.0).sum()
+    )
 
 
 def warn_unbounded(n_unobserved):

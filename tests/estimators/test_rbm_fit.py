@@ -17,7 +17,8 @@ from sklearn.neural_network import BernoulliRBM
 from zoo import LAYERED_LEARNERS, layers
 
 from skmrf import RBM, BoltzmannMachine
-from skmrf._utils.codes import STATE
+from skmrf._data.binary import TwoStateEncoder
+from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.estimators import _hidden_layer, _weight_decay
@@ -308,6 +309,41 @@ def test_sparse_matrices_in_non_canonical_form():
         dense = quick(binarize=threshold).fit(before)
         assert_same(quick(binarize=threshold).fit(floats), dense)
     np.testing.assert_array_equal(floats.toarray(), before)
+
+
+@pytest.mark.parametrize("is_jax", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32])
+def test_codes_of_training_rows(dtype, is_jax):
+    """The codes of rows that are not copied, or are on a device, are those of all other rows."""
+    convert = pytest.importorskip("jax.numpy").asarray if is_jax else np.asarray
+    X = bits(30, 4).astype(dtype)
+    for states, binarize in [((0, 1), None), ((0, 1), 1.5), ((0, 1), 0.5), ((-1, 1), None)]:
+        low, high = states
+        rows = X if low == 0 else (low + (high - low) * X.astype(float)).astype(np.float32)
+        encoder = TwoStateEncoder(list("abcd"), (float(low), float(high)), binarize)
+        codes = encoder.encode_training(convert(rows))
+        assert isinstance(codes, np.ndarray) != is_jax
+        np.testing.assert_array_equal(codes, encoder.encode(rows))
+        if dtype is np.float32:
+            rows = rows.copy()
+            rows[3, 2] = np.nan
+            codes = encoder.encode_training(convert(rows))
+            assert codes[3, 2] == MISSING
+            rows[3, 1] = np.inf
+            with pytest.raises(ValueError, match="'b' holds inf"):
+                encoder.encode_training(convert(rows))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_column_means_of_a_preconditioner(weighted, seed):
+    """Missing entries do not count, and rows count with their weights."""
+    rng = np.random.default_rng(seed)
+    X, log_weights = bits(40, 5), 2.0 + rng.normal(size=40) if weighted else None
+    X[rng.random(X.shape) < 0.3] = MISSING
+    weights = np.exp(log_weights) if weighted else np.ones(40)
+    masked = np.ma.masked_equal(X, MISSING)
+    found = _weight_decay._means(Batch(X, None, log_weights))
+    np.testing.assert_allclose(found, np.ma.average(masked, axis=0, weights=weights))
 
 
 def test_binarize():

@@ -345,6 +345,17 @@ def test_pseudo_likelihood_weights_equal_repeated_rows(seed):
     np.testing.assert_allclose(*gradients, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["chain", "spin_glass"])
+def test_positive_phase_has_the_weights_of_the_rows(name, seed):
+    rng = np.random.default_rng(seed)
+    energy = ZOO[name](seed)
+    X, log_weights = model_rows(energy, 20, rng), rng.normal(size=20)
+    phase = DataPhase(energy, Batch(X, None, log_weights), rng)
+    expected = energy.moments(States(X, None, log_weights))
+    for k, v in phase.moments.moments.items():
+        np.testing.assert_allclose(v, expected[k], atol=1e-12)
+
+
 class EnumeratedLikelihood(Learner):
     """Likelihood by enumeration of all states. The objective takes complete rows only."""
 
