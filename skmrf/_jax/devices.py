@@ -248,7 +248,7 @@ class CompiledUpdates:
         n_sums = len(self.names[0])
         parts = [values[:, :n_sums].sum(axis=0), values[-1, n_sums:]]
         if self.names[-1] and not has_few:
-            # One more update, of which XLA removes all but the rare diagnostics.
+            # One more update; XLA removes all of it but the rare diagnostics.
             _, (*_, rare) = move(carry, batches[-1], keys[-1])
             parts.append(_vector(rare))
         return carry, jnp.concatenate(parts)  # one array, because each transfer takes time

@@ -311,7 +311,7 @@ def test_summary_of_pairs(is_jax, states, seed, monkeypatch):
     X, rows, log_weights = many_rows(is_jax, seed, monkeypatch)
     energy = PairwiseEnergy(np.zeros((4, 4)), np.zeros(4), states)
     S = energy.decode(X.astype(int))
-    for logs in (None, log_weights):
+    for logs in (None, log_weights, 6.0 * log_weights):
         p = np.full(60, 1 / 60) if logs is None else normalise(logs)
         pairs = S[:, :, None] * S[:, None, :] * (1.0 - np.eye(4))
         variance = sum(p @ v**2 - (p @ v) ** 2 for v in (*pairs.reshape(60, -1).T, *S.T))
