@@ -436,7 +436,7 @@ class BipartiteEnergy(LayeredEnergy):
 
 
 def _with_columns(states, column):
-    """Append a column, as often as fast products need; their widths are multiples of eight."""
+    """Append one or more copies of a column, so that the width is a multiple of eight."""
     xp = namespace(states)
     n_columns = PRODUCT_WIDTH - states.shape[1] % PRODUCT_WIDTH
     columns = xp.broadcast_to(column, (len(states), n_columns))
