@@ -171,18 +171,7 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
     def row_moments(self, X, log_weights=None):
         """Return the means of the sufficient statistics of many rows, in a dict like ``theta``.
 
-        Parameters
-        ----------
-        X : ndarray of int of shape (n_rows, n_variables)
-            Complete rows of state codes. They may be in a file or on a device of JAX, and only
-            blocks of them are copied.
-        log_weights : ndarray of shape (n_rows,), optional
-            Logarithms of the row weights. By default all weights are 1.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Means, shaped like ``theta``.
+        The rows may be in a file or on a device of JAX. Only blocks of them are copied.
         """
         low, high = self.states
         step, joint = high - low, pair_frequencies(X, log_weights)

@@ -281,7 +281,8 @@ def test_moments_of_many_rows(is_jax, states, seed, monkeypatch):
     graph = energy.with_theta({"coupling": np.ones((4, 4)), "bias": np.ones(4)}).factor_graph()
     for logs in (None, log_weights, np.full(60, 0.3)):
         expected = energy.moments(States(X.astype(np.int16), None, logs))
-        assert_same_theta(energy.row_moments(rows, logs), expected, atol=1e-6)
+        atol = 1e-6 if is_jax else 1e-12  # sums of a device are in float32
+        assert_same_theta(energy.row_moments(rows, logs), expected, atol=atol)
         given = States(X.astype(np.int16), None, logs)
         assert_same_theta(graph.row_moments(X, logs), graph.moments(given), atol=1e-12)
 
@@ -296,7 +297,8 @@ def test_sums_of_rows_in_blocks(is_jax, seed, monkeypatch):
         assert_allclose(count_rows(rows, code, weights), weights @ (code == X))
     assert_array_equal(pair_frequencies(rows), X.T.astype(int) @ X / len(X))
     shares = X.T @ (weights[:, None] * X) / weights.sum()
-    assert_allclose(pair_frequencies(rows, log_weights), shares, atol=1e-6)
+    atol = 1e-6 if is_jax else 1e-12
+    assert_allclose(pair_frequencies(rows, log_weights), shares, atol=atol)
     X[[3, 50], [1, 2]] = -1
     found = complete_rows(Batch(X, None, log_weights))
     kept = np.delete(np.arange(60), [3, 50])
