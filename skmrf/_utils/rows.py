@@ -164,8 +164,8 @@ def count_rows(codes, code, weights=None):
     if weights is None:
         counts = ((codes[rows] == code).sum(axis=0, dtype=np.int32) for rows in row_blocks(codes))
         return sum(map(as_numpy, counts))
-    is_there = is_numpy(codes) and not is_mapped(codes)
-    blocks = [slice(None)] if is_there else row_blocks(codes)  # sums of floats are rounded
+    in_memory = is_numpy(codes) and not is_mapped(codes)
+    blocks = [slice(None)] if in_memory else row_blocks(codes)
     masks = ((rows, as_numpy(codes[rows] == code)) for rows in blocks)
     return sum(np.einsum("i,ij->j", weights[rows], mask) for rows, mask in masks)
 
