@@ -6,20 +6,15 @@ another log Z. In training, they have the default precision of the device.
 """
 
 from contextlib import nullcontext
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import pallas
-from jax.experimental.pallas import triton
-from jax.sharding import PartitionSpec
 
-CHAINS = "skmrf_chains"  # axis that is divided among devices; not a name in a mesh of the user
+from .._utils.codes import state_columns
+from .in_order import draw_in_order, draw_states_in_order
+
 PIECE = 250  # sweeps of a compiled path; longer paths are run in pieces of this length
-CHAINS_A_KERNEL = 16, 4  # most and fewest of a kernel that draws variables one after the other
-MAX_TILE = 2**15  # fields of such a kernel, so many that the registers of eight warps hold them
-WARP_TILE = 2**12  # fields that the registers of a warp hold
 
 
 class DeviceChains:
@@ -148,10 +143,31 @@ class DeviceChains:
         X, log_weights
             As in :meth:`sweep_layers`.
         """
-        positions = np.full(X.shape[1], len(order))  # other variables have one state, 0
-        positions[order] = np.arange(len(order))
-        arrays = *conditionals, odds, order, positions
+        arrays = *conditionals, odds, order, _positions_of(order, X.shape[1])
         return self._follow(IN_ORDER, arrays, betas, X, clamped)
+
+    def sweep_states(self, conditionals, log_p, order, betas, X, clamped):
+        """Run Gibbs sweeps of variables with any number of states, one after the other.
+
+        Parameters
+        ----------
+        conditionals : StateConditionals
+            Couplings and biases of all states, and the numbers of states.
+        log_p : array of shape (n_total_states,)
+            Log-probabilities of all states at beta = 0.
+        order, betas, X, clamped
+            As in :meth:`sweep_in_order`.
+
+        Returns
+        -------
+        X, log_weights
+            As in :meth:`sweep_layers`, without the constant of the conditionals.
+        """
+        coupling, bias, _, n_states = conditionals
+        drawn = (np.cumsum(n_states) - n_states)[order], n_states[order]
+        given = coupling, bias, log_p, *state_columns(n_states)
+        arrays = *given, order, _positions_of(order, len(n_states)), *drawn
+        return self._follow(STATES, arrays, betas, X, clamped)
 
     def _follow(self, path_function, arrays, betas, X, clamped):
         if self.device is None:  # in a compiled function
@@ -242,87 +258,35 @@ def _sweep_in_order(arrays, V, clamped, before, beta, key):
     field = (beta * pairs).T[order]
     scale = jnp.broadcast_to(beta[..., 0], len(V))
     drawn = draw_in_order(coupling[order][:, order], scale, field, noise.T[order], V.T[order])
-    return jnp.take(drawn, positions, axis=0, mode="fill", fill_value=0.0).T, increase
+    return _take_drawn(drawn, positions), increase
 
 
-def draw_in_order(coupling, scale, field, noise, V):
-    """Draw variables one after the other; all arrays have one row per variable.
-
-    A variable is 1 if its field exceeds its logistic noise. Its change, times the coupling and the
-    ``scale`` of the chain, is added to the fields of the other variables. A GPU runs one kernel for
-    a group of chains, because a kernel for each variable would take longer to start than to run.
-    Several devices draw their own chains.
-    """
-    arrays = coupling, scale, field, noise, V
-    mesh = jax.sharding.get_abstract_mesh()
-    if CHAINS not in mesh.axis_names or mesh.size == 1 or V.shape[1] % mesh.size:
-        return _draw_chains(*arrays)
-    columns = PartitionSpec(None, CHAINS)
-    specs = PartitionSpec(), PartitionSpec(CHAINS), columns, columns, columns
-    options = {"in_specs": specs, "out_specs": columns, "check_vma": False}  # for the kernel
-    return jax.shard_map(_draw_chains, **options)(*arrays)
+def _sweep_states(arrays, V, clamped, before, beta, key):
+    coupling, bias, log_p, owner, states, order, positions, first, sizes = arrays
+    is_state = V[:, owner] == states
+    indicators = is_state.astype(V.dtype)
+    pairs = _product(indicators, coupling) + bias
+    terms = indicators * (0.5 * (pairs + bias) - log_p)
+    increase = (beta - before)[..., 0] * terms.sum(axis=1)
+    scores = beta * pairs + (1.0 - beta) * log_p + jax.random.gumbel(key, pairs.shape)
+    if clamped.size:
+        held = jnp.where(is_state, jnp.inf, -jnp.inf)
+        scores = jnp.where(clamped[:, owner], held, scores)
+    scale = jnp.broadcast_to(beta[..., 0], len(V))
+    drawn = draw_states_in_order(coupling, first, sizes, scale, scores, V.T[order])
+    return _take_drawn(drawn, positions).astype(V.dtype), increase
 
 
-def _draw_chains(coupling, scale, field, noise, V):
-    """Draw the variables of chains on one device one after the other."""
-    if V.shape[0] * CHAINS_A_KERNEL[1] > MAX_TILE:
-        return loop_in_order(coupling, scale, field, noise, V)
-    return jax.lax.platform_dependent(
-        coupling, scale, field, noise, V, cuda=kernel_in_order, default=loop_in_order
-    )
+def _positions_of(order, n):
+    """Return the position in an order of each variable; other variables have one state, 0."""
+    positions = np.full(n, len(order))
+    positions[order] = np.arange(len(order))
+    return positions
 
 
-def loop_in_order(coupling, scale, field, noise, V):
-    """Draw variables one after the other, with several small JAX operations per variable."""
-
-    def draw(i, carry):
-        field, V = carry
-        new = (field[i] > noise[i]).astype(V.dtype)
-        change = scale * (new - V[i])
-        return field + coupling[i][:, None] * change, V.at[i].set(new)
-
-    return jax.lax.fori_loop(0, len(V), draw, (field, V))[1]
-
-
-def kernel_in_order(coupling, scale, field, noise, V, *, interpret=False):
-    """Draw variables one after the other, with a single GPU kernel for a group of chains."""
-    n, n_chains = V.shape
-    rows = 1 << max(n - 1, 15).bit_length()
-    group = min(CHAINS_A_KERNEL[0], MAX_TILE // rows)
-    columns = -(-n_chains // group)
-    width = columns * group - n_chains
-    padded = [jnp.pad(a, ((0, rows - n), (0, width))) for a in (field, noise, V)]
-    coupling = jnp.pad(coupling, ((0, rows - n), (0, rows - n)))
-    scale = jnp.pad(scale, (0, width))
-    few = pallas.BlockSpec((group,), lambda c: (c,))
-    tile = pallas.BlockSpec((rows, group), lambda c: (0, c))
-    out = pallas.pallas_call(
-        partial(_draw_tile, n=n),
-        out_shape=jax.ShapeDtypeStruct(padded[2].shape, V.dtype),
-        grid=(columns,),
-        in_specs=[pallas.BlockSpec((rows, rows), lambda _: (0, 0)), few, tile, tile, tile],
-        out_specs=tile,
-        compiler_params=triton.CompilerParams(
-            num_warps=max(4, rows * group // WARP_TILE), num_stages=1
-        ),
-        interpret=interpret,
-    )(coupling, scale, *padded)
-    return out[:n, :n_chains]
-
-
-def _draw_tile(coupling, scale, fields, noise, V, out, *, n):
-    """Draw the variables of a group of chains; the references have one row per variable."""
-    row = jax.lax.broadcasted_iota(jnp.int32, fields.shape, 0)
-
-    def draw(i, field):
-        own = jnp.where(row == i, field, 0.0).sum(axis=0)
-        new = (own > noise[i, :]).astype(field.dtype)
-        out[i, :] = new
-        change = factor * (new - V[i, :])
-        return field + coupling[i, :][:, None] * change[None, :]
-
-    factor = scale[...]
-    jax.lax.fori_loop(0, n, draw, fields[...])
+def _take_drawn(drawn, positions):
+    """Return all variables, one column per variable, from those that were drawn in an order."""
+    return jnp.take(drawn, positions, axis=0, mode="fill", fill_value=0).T
 
 
 def _as_arrays(arrays):
@@ -353,3 +317,4 @@ def _product(a, b):
 
 
 LAYERS, IN_ORDER = PathFunction(_sweep_layers), PathFunction(_sweep_in_order)
+STATES = PathFunction(_sweep_states)

@@ -10,7 +10,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._utils.namespaces import is_numpy
 from .._utils.results import LatestArray, RareArray
-from .chains import CHAINS, DeviceChains
+from .chains import DeviceChains
+from .in_order import CHAINS
 
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
 EXHAUSTED = "RESOURCE_EXHAUSTED"  # is in the message of an error of JAX

@@ -86,3 +86,20 @@ def check_evidence_row(evidence, n_states):
             f"{n_states[i] - 1}, and {MISSING} means not observed."
         )
     return row.astype(STATE)
+
+
+def state_columns(n_states):
+    """Return the variable and the state of each column of an array of all states.
+
+    Parameters
+    ----------
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+
+    Returns
+    -------
+    owner, state : ndarray of int of shape (n_total_states,)
+        Variables and state codes. Each variable has one column per state.
+    """
+    owner = np.repeat(np.arange(len(n_states)), n_states)
+    return owner, np.arange(len(owner)) - (np.cumsum(n_states) - n_states)[owner]

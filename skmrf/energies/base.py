@@ -25,10 +25,14 @@ class Energy(ABC):
     multiplicity : dict of str to int
         Number of entries of an array of ``theta`` that hold the same parameter, by name of the
         array. It is 2 for a symmetric matrix. An array that is not listed has multiplicity 1.
+    n_device_entries : int
+        Number of entries of the arrays that an update on a device of JAX needs besides those of
+        the shape of ``theta``.
     """
 
     theta: Theta
     multiplicity: ClassVar[dict[str, int]] = {}
+    n_device_entries: int = 0
 
     @abstractmethod
     def with_theta(self, theta):
@@ -45,6 +49,14 @@ class Energy(ABC):
         Energy
             An energy of the same class.
         """
+
+    def device_arrays(self):
+        """Return the index arrays that functions on a device of JAX need, a dict; {} by default."""
+        return {}
+
+    def with_device_arrays(self, arrays):
+        """Return the same energy with the arrays of :meth:`device_arrays` on a device."""
+        return self
 
     @abstractmethod
     def log_potential(self, X):

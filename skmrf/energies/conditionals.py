@@ -67,6 +67,31 @@ class BinaryConditionals(NamedTuple):
     constant: float
 
 
+class StateConditionals(NamedTuple):
+    """Arrays for Gibbs sampling on a device of JAX: tables of one or two variables as a matrix.
+
+    The arrays have one entry per state of each variable, one variable after the other. For a state
+    s of variable i, ``log p(x_i = s | rest)`` is ``bias_s`` plus the sum of ``coupling`` between s
+    and the states of the other variables, up to normalisation.
+
+    Parameters
+    ----------
+    coupling : ndarray of shape (n_total_states, n_total_states)
+        Symmetric matrix of log-potentials of pairs of states, zero between states of one variable.
+    bias : ndarray of shape (n_total_states,)
+        Log-potentials of single states, in nats.
+    constant : float
+        Sum of the tables of no variable, in nats.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+    """
+
+    coupling: np.ndarray
+    bias: np.ndarray
+    constant: float
+    n_states: np.ndarray
+
+
 class BipartiteConditionals(NamedTuple):
     """Arrays for layer-wise Gibbs sampling of a bipartite model of two-state units.
 

@@ -1,10 +1,12 @@
 """Discrete Markov random field given by tables of log-potentials, and strengths of its pairs."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
 from .._utils.codes import check_evidence
+from .dense_tables import find_positions
 from .layout import Layout
 from .table_backed import NAME, TableEnergy
 
@@ -185,6 +187,19 @@ class FactorGraph(TableEnergy):
     def with_theta(self, theta):
         """Return the same energy with other parameters, which are neither checked nor copied."""
         return FactorGraph.from_layout(self.layout, theta[NAME])
+
+    def device_arrays(self):
+        """Return the positions of the tables in a matrix over all states."""
+        return find_positions(self.layout)
+
+    def with_device_arrays(self, arrays):
+        """Return the same energy with the result of :meth:`device_arrays` on a device."""
+        return FactorGraph.from_layout(replace(self.layout, positions=arrays), self.flat)
+
+    @property
+    def n_device_entries(self):
+        """Number of entries of the matrix of all states, of its positions and of its gradient."""
+        return 3 * int(self.n_states.sum()) ** 2
 
     def factor_graph(self):
         """Return this factor graph."""

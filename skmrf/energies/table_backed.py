@@ -9,8 +9,10 @@ from .._kernels._jit import read_only
 from .._kernels.tables import add_binary_moments, add_moments, binary_form, log_potentials
 from .._utils.codes import check_states
 from .._utils.log_weights import normalized_weights
+from .._utils.namespaces import is_numpy
 from .._utils.parallel import gram_matrix, run_blocks
 from .._utils.phases import CliqueMoments, States
+from . import dense_tables
 from .conditionals import BinaryConditionals, TableConditionals
 from .layout import Layout
 from .protocols import DiscreteEnergy
@@ -96,6 +98,9 @@ class TableBackedEnergy(DiscreteEnergy):
     def log_potential(self, X):
         """Return ``log f`` in nats of each row of state codes."""
         layout = self.layout
+        if not is_numpy(self.flat):
+            matrix = layout.positions["matrix"]
+            return dense_tables.log_potentials(self.flat, X, layout.n_states, matrix)
         X = check_states(X, layout.n_states)
         out = np.empty(len(X))
         if self._binary is None or not layout.is_dense:
@@ -126,6 +131,11 @@ class TableBackedEnergy(DiscreteEnergy):
 
     def conditionals(self):
         """Return the arrays for Gibbs sampling: couplings and biases, or tables."""
+        if not is_numpy(self.flat):
+            layout = self.layout
+            return dense_tables.conditionals_of_flat(
+                self.flat, layout.n_states, layout.positions["matrix"]
+            )
         if self._binary is not None:
             return self._binary
         return TableConditionals(read_only(self.flat), *self.layout.index_arrays)
@@ -158,14 +168,17 @@ class TableBackedEnergy(DiscreteEnergy):
         ndarray of shape (n_entries,)
             Signed sum of clique marginals.
         """
-        out = np.zeros(self.layout.n_parameters)
-        states = []
+        is_numpy_model, states = is_numpy(self.flat), []
+        out = np.zeros(self.layout.n_parameters) if is_numpy_model else 0.0
         for phase, sign in signed_phases:
             if isinstance(phase, States):
                 weights = sign * normalized_weights(phase.log_weights, len(phase.visible))
                 states.append((phase.visible, weights))
             else:
-                out += sign * phase.moments[NAME]
+                out = out + sign * phase.moments[NAME]
+        if not is_numpy_model:
+            entries = self.layout.positions["entries"]
+            return out + dense_tables.table_frequencies(states, self.n_states, entries)
         if self.layout.is_binary_pairwise and self.layout.is_dense:
             self._add_gram(states, out)
         else:

@@ -1,6 +1,6 @@
 """Gibbs sampling of single variables or of whole layers, in blocks of chains."""
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from .._utils.rows import dense_rows
 from ..energies.conditionals import BipartiteConditionals, TableConditionals
 from .layers import (
     align_couplings,
-    have_two_states,
     split_path,
     sweep_coupled_layers,
     sweep_from_hidden,
@@ -30,7 +29,8 @@ UPDATES_TO_SEND = 20_000_000  # takes about a second
 ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)  # inverse temperatures of annealing
 
 
-class Product(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Product:
     """Distribution of independent discrete variables.
 
     Parameters
@@ -39,15 +39,22 @@ class Product(NamedTuple):
         Log-probabilities of the states of all variables, concatenated, in nats.
     start : ndarray of int of shape (n_variables,)
         Index in ``log_p`` of the first state of each variable.
+
+    Attributes
+    ----------
+    is_binary : bool
+        True if each variable has two states.
     """
 
     log_p: np.ndarray
     start: np.ndarray
+    is_binary: bool = field(init=False)
 
-    @property
-    def is_binary(self):
-        """True if each variable has two states, as always on a device of JAX."""
-        return have_two_states(self.log_p, self.start)
+    def __post_init__(self):
+        """Set ``is_binary``, which a compiled function of JAX cannot compute from its arrays."""
+        first = np.arange(0, len(self.log_p), 2)
+        is_binary = len(self.log_p) == 2 * len(first) and np.array_equal(self.start, first)
+        object.__setattr__(self, "is_binary", bool(is_binary))
 
     @classmethod
     def uniform(cls, n_states):
@@ -134,12 +141,25 @@ class Product(NamedTuple):
         if self.is_binary:
             p = namespace(self.log_p).exp(self.log_p[1::2])
             return (rng.random((n_rows, len(p))) < p).astype(STATE)
+        if not is_numpy(self.log_p):
+            return self._sample_on_device(n_rows, rng)
         n_states = np.diff(np.append(self.start, len(self.log_p)))
         X = np.empty((n_rows, len(n_states)), dtype=STATE)
         for i, q in enumerate(n_states):
             p = np.exp(self.log_p[self.start[i] : self.start[i] + q])
             X[:, i] = np.minimum(np.searchsorted(np.cumsum(p), rng.random(n_rows)), q - 1)
         return X
+
+    def _sample_on_device(self, n_rows, chains):
+        """Return the result of :meth:`sample` as an array of JAX, by the largest noisy score."""
+        xp, shape = namespace(self.log_p), (n_rows, len(self.log_p))
+        state = xp.arange(len(self.log_p))
+        owner = xp.searchsorted(self.start, state, side="right") - 1
+        noisy = self.log_p - xp.log(-xp.log(chains.random(shape)))
+        lowest = xp.full((n_rows, len(self.start)), -np.inf)
+        is_best = noisy == lowest.at[:, owner].max(noisy)[:, owner]
+        codes = xp.where(is_best, state - self.start[owner], 0)
+        return xp.zeros(lowest.shape, STATE).at[:, owner].max(codes.astype(STATE))
 
 
 def spawn_generators(rng, n_chains, device=None):

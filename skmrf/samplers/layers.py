@@ -13,10 +13,12 @@ from .._utils.codes import STATE
 from ..energies.conditionals import (
     BinaryConditionals,
     CoupledLayerConditionals,
+    StateConditionals,
     TableConditionals,
     bias_rows,
     bias_sums,
 )
+from ..energies.dense_tables import conditionals_of_tables
 
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
 UPDATES_A_CALL = 1_000_000  # of variables, which take about 10 ms
@@ -289,7 +291,7 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
 
     Parameters
     ----------
-    conditionals : BipartiteConditionals
+    conditionals : conditionals of :mod:`skmrf.energies.conditionals`
         Parameters of the model.
     reference : Product
         Distribution of the visible variables at beta = 0.
@@ -312,10 +314,13 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
         Log weights of annealed importance sampling.
     """
     if isinstance(conditionals, TableConditionals):
-        raise ValueError(
-            "A JAX device can only sample models of two-state variables that interact in pairs; "
-            'this model has other tables. Use device="cpu".'
+        conditionals = conditionals_of_tables(conditionals)
+    if isinstance(conditionals, StateConditionals):
+        order = np.flatnonzero(conditionals.n_states > 1)[:: -1 if reverse else 1]
+        X, log_weights = chains.sweep_states(
+            conditionals, reference.log_p, order, betas, X, clamped
         )
+        return X, log_weights + (betas[-1] - betas[0]) * conditionals.constant
     conditionals = _with_layer(conditionals)
     odds, constant, order = reference_odds(reference)
     constant += conditionals.weights.shape[1] * np.log(2.0)
@@ -344,14 +349,6 @@ def _with_layer(conditionals):
     return CoupledLayerConditionals(coupling, weights, bias, weights[:0].ravel(), constant)
 
 
-def have_two_states(log_p, start):
-    """Return True if each variable of a reference has two states, as always on a device of JAX."""
-    if not isinstance(start, np.ndarray):
-        return True
-    first = np.arange(0, len(log_p), 2)
-    return len(log_p) == 2 * len(first) and np.array_equal(start, first)
-
-
 def reference_odds(reference):
     """Return the log odds, log normaliser and two-state variables of a reference distribution.
 
@@ -359,7 +356,7 @@ def reference_odds(reference):
     variable with one state is always 0.
     """
     log_p, start = reference.log_p, reference.start
-    if have_two_states(log_p, start):
+    if reference.is_binary:
         return log_p[1::2] - log_p[0::2], -log_p[0::2].sum(), np.arange(len(start))
     has_two = np.diff(np.append(start, len(log_p))) > 1
     odds = np.where(has_two, log_p[start + has_two] - log_p[start], 0.0)

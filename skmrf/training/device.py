@@ -88,10 +88,11 @@ class DeviceUpdates:
         n_sent = n_rows * row_bytes if is_resident and not is_there else 0
         self.n_bytes = self._needed_bytes(learner, n_numbers) + n_sent
         self.device.check_memory("Training", self.n_bytes)
+        constants = extract(_parts_of(settings)) | {"model": state.energy.device_arrays()}
         with self.device.memory_errors("Training", self.n_bytes):
             self.carry = self.device.put(self.arrays, axes)
             self.rows = self._put_rows() if is_resident else None
-        self.constants = self.device.put(extract(_parts_of(settings)))
+            self.constants = self.device.put(constants)
         self.run = self.device.compile_updates(
             *pure_update(update, learner, settings, state, self.form), axes
         )
@@ -101,7 +102,8 @@ class DeviceUpdates:
         n_parameters = sum(v.size for v in energy.theta.values())
         n_states = total_size(self.arrays["learner"]) + batch_size * n_numbers
         n_messages = learner.n_messages(energy, batch_size)
-        return 4.0 * (N_ARRAYS * n_parameters + 4 * n_states + N_MESSAGES * n_messages)
+        n_others = 4 * n_states + N_MESSAGES * n_messages + energy.n_device_entries
+        return 4.0 * (N_ARRAYS * n_parameters + n_others)
 
     def _put_rows(self, rows=None):
         parts = {k: dense_rows(v if rows is None else v[rows]) for k, v in self.data.items()}
@@ -248,7 +250,7 @@ def pure_update(update, learner, settings, state, form):
 
     def update_arrays(carry, constants, rows, chains):
         given = insert(parts, constants)
-        energy = energy_form.with_theta(carry["theta"])
+        energy = energy_form.with_device_arrays(constants["model"]).with_theta(carry["theta"])
         before = LoopState(
             energy=energy,
             learner=form.insert(carry["learner"], energy, chains, chains),
@@ -264,7 +266,8 @@ def pure_update(update, learner, settings, state, form):
         }, info | {"is_done": is_done}
 
     shapes = tuple((k, v.shape) for k, v in energy_form.theta.items())
-    model = type(energy_form), _options_of(energy_form), shapes
+    n_states = np.asarray(getattr(energy_form, "n_states", ())).tobytes()
+    model = type(energy_form), _options_of(energy_form), shapes, n_states
     means = settings.average, settings.recency
     rule = type(learner), identity_of(learner), describe(form.template), *means
     return update_arrays, (*rule, describe(parts), model)

@@ -1,0 +1,203 @@
+"""Draws of variables one after the other in JAX, by one kernel on a GPU.
+
+A GPU runs one kernel for a group of chains, because a kernel for each variable would take longer to
+start than to run. Several devices draw their own chains.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas
+from jax.experimental.pallas import triton
+from jax.sharding import PartitionSpec
+
+CHAINS = "skmrf_chains"  # axis that is divided among devices; not a name in a mesh of the user
+CHAINS_A_KERNEL = 16, 4  # most and fewest of a kernel that draws variables one after the other
+MAX_TILE = 2**15  # fields of such a kernel, so many that the registers of eight warps hold them
+WARP_TILE = 2**12  # fields that the registers of a warp hold
+
+
+def draw_in_order(coupling, scale, field, noise, V):
+    """Draw two-state variables one after the other; all arrays have one row per variable.
+
+    A variable is 1 if its field exceeds its logistic noise. Its change, times the coupling and the
+    ``scale`` of the chain, is added to the fields of the other variables.
+    """
+    arrays = coupling, scale, field, noise, V
+    return _divide_chains(_draw_chains, arrays, axes=(None, 0, 1, 1, 1))
+
+
+def draw_states_in_order(coupling, first, sizes, scale, scores, V):
+    """Draw variables with any number of states one after the other.
+
+    Parameters
+    ----------
+    coupling : array of shape (n_total_states, n_total_states)
+        Symmetric couplings of states.
+    first, sizes : array of int of shape (n_drawn,)
+        First state of each variable that is drawn, and its number of states.
+    scale : array of shape (n_chains,)
+        Factor of the couplings of each chain.
+    scores : array of shape (n_chains, n_total_states)
+        Conditional log-probabilities of all states up to normalisation, plus Gumbel noise.
+    V : array of shape (n_drawn, n_chains)
+        State codes of the variables that are drawn.
+
+    Returns
+    -------
+    array of int of shape (n_drawn, n_chains)
+        New state codes: the states with the largest scores. The change of a variable, times the
+        coupling and the scale, is added to the scores of the other variables.
+    """
+    arrays = coupling, first, sizes, scale, scores, V.astype(jnp.int32)
+    return _divide_chains(_draw_states_of_chains, arrays, axes=(None, None, None, 0, 0, 1))
+
+
+def _divide_chains(draw, arrays, axes):
+    """Return ``draw(*arrays)``, on each device for its own chains; the result is like the last one.
+
+    ``axes`` are the axes of the chains of each array.
+    """
+    mesh, n_chains = jax.sharding.get_abstract_mesh(), arrays[-1].shape[axes[-1]]
+    if CHAINS not in mesh.axis_names or mesh.size == 1 or n_chains % mesh.size:
+        return draw(*arrays)
+    specs = [PartitionSpec() if k is None else PartitionSpec(*[None] * k, CHAINS) for k in axes]
+    options = {"in_specs": tuple(specs), "out_specs": specs[-1], "check_vma": False}  # the kernel
+    return jax.shard_map(draw, **options)(*arrays)
+
+
+def _draw_chains(coupling, scale, field, noise, V):
+    """Draw the variables of chains on one device one after the other."""
+    if V.shape[0] * CHAINS_A_KERNEL[1] > MAX_TILE:
+        return loop_in_order(coupling, scale, field, noise, V)
+    return jax.lax.platform_dependent(
+        coupling, scale, field, noise, V, cuda=kernel_in_order, default=loop_in_order
+    )
+
+
+def loop_in_order(coupling, scale, field, noise, V):
+    """Draw variables one after the other, with several small JAX operations per variable."""
+
+    def draw(i, carry):
+        field, V = carry
+        new = (field[i] > noise[i]).astype(V.dtype)
+        change = scale * (new - V[i])
+        return field + coupling[i][:, None] * change, V.at[i].set(new)
+
+    return jax.lax.fori_loop(0, len(V), draw, (field, V))[1]
+
+
+def kernel_in_order(coupling, scale, field, noise, V, *, interpret=False):
+    """Draw variables one after the other, with a single GPU kernel for a group of chains."""
+    n, n_chains = V.shape
+    rows = _padded_length(n)
+    group = min(CHAINS_A_KERNEL[0], MAX_TILE // rows)
+    columns = -(-n_chains // group)
+    width = columns * group - n_chains
+    padded = [jnp.pad(a, ((0, rows - n), (0, width))) for a in (field, noise, V)]
+    coupling = jnp.pad(coupling, ((0, rows - n), (0, rows - n)))
+    scale = jnp.pad(scale, (0, width))
+    few = pallas.BlockSpec((group,), lambda c: (c,))
+    tile = pallas.BlockSpec((rows, group), lambda c: (0, c))
+    out = pallas.pallas_call(
+        partial(_draw_tile, n=n),
+        out_shape=jax.ShapeDtypeStruct(padded[2].shape, V.dtype),
+        grid=(columns,),
+        in_specs=[pallas.BlockSpec((rows, rows), lambda _: (0, 0)), few, tile, tile, tile],
+        out_specs=tile,
+        compiler_params=triton.CompilerParams(
+            num_warps=max(4, rows * group // WARP_TILE), num_stages=1
+        ),
+        interpret=interpret,
+    )(coupling, scale, *padded)
+    return out[:n, :n_chains]
+
+
+def _draw_tile(coupling, scale, fields, noise, V, out, *, n):
+    """Draw the variables of a group of chains; the references have one row per variable."""
+    row = jax.lax.broadcasted_iota(jnp.int32, fields.shape, 0)
+
+    def draw(i, field):
+        own = jnp.where(row == i, field, 0.0).sum(axis=0)
+        new = (own > noise[i, :]).astype(field.dtype)
+        out[i, :] = new
+        change = factor * (new - V[i, :])
+        return field + coupling[i, :][:, None] * change[None, :]
+
+    factor = scale[...]
+    jax.lax.fori_loop(0, n, draw, fields[...])
+
+
+def _draw_states_of_chains(*arrays):
+    """Draw the variables of chains on one device one after the other."""
+    coupling, *_, V = arrays
+    if _padded_length(len(coupling)) * CHAINS_A_KERNEL[1] > MAX_TILE or not len(V):
+        return loop_states_in_order(*arrays)
+    return jax.lax.platform_dependent(
+        *arrays, cuda=kernel_states_in_order, default=loop_states_in_order
+    )
+
+
+def loop_states_in_order(coupling, first, sizes, scale, scores, V):
+    """Draw variables with any number of states, with several small JAX operations per variable."""
+
+    def draw(i, carry):
+        scores, V = carry
+        is_own = (state >= first[i]) & (state < first[i] + sizes[i])
+        new = jnp.where(is_own, scores, -jnp.inf).argmax(axis=1)
+        change = coupling[new] - coupling[first[i] + V[i]]
+        return scores + scale[:, None] * change, V.at[i].set((new - first[i]).astype(V.dtype))
+
+    state = jnp.arange(len(coupling))
+    return jax.lax.fori_loop(0, len(V), draw, (scores, V))[1]
+
+
+def kernel_states_in_order(coupling, first, sizes, scale, scores, V, *, interpret=False):
+    """Draw variables with any number of states, with a GPU kernel for a group of chains."""
+    n_states, (n, n_chains) = len(coupling), V.shape
+    columns = _padded_length(n_states)
+    group = min(CHAINS_A_KERNEL[0], MAX_TILE // columns)
+    n_groups = -(-n_chains // group)
+    width, more = n_groups * group - n_chains, columns - n_states
+    scores = jnp.pad(scores, ((0, width), (0, more)))
+    coupling = jnp.pad(coupling, ((0, 0), (0, more)))
+    V = jnp.pad(V, ((0, 0), (0, width)))
+    first, last = (a.astype(jnp.int32) for a in (first, first + sizes))
+    few = pallas.BlockSpec((group,), lambda c: (c,))
+    whole = [pallas.BlockSpec(a.shape, lambda _, k=a.ndim: (0,) * k) for a in (coupling, first)]
+    codes = pallas.BlockSpec((n, group), lambda c: (0, c))
+    tile = pallas.BlockSpec((group, columns), lambda c: (c, 0))
+    out = pallas.pallas_call(
+        partial(_draw_tile_of_states, n=n),
+        out_shape=jax.ShapeDtypeStruct(V.shape, jnp.int32),
+        grid=(n_groups,),
+        in_specs=[*whole, whole[1], few, tile, codes],
+        out_specs=codes,
+        compiler_params=triton.CompilerParams(
+            num_warps=max(4, columns * group // WARP_TILE), num_stages=1
+        ),
+        interpret=interpret,
+    )(coupling, first, last, jnp.pad(scale, (0, width)), scores, V)
+    return out[:, :n_chains]
+
+
+def _draw_tile_of_states(coupling, first, last, scale, scores, V, out, *, n):
+    """Draw the variables of a group of chains; the scores have one row per chain."""
+    state = jax.lax.broadcasted_iota(jnp.int32, scores.shape, 1)
+
+    def draw(i, scores):
+        start = first[i]
+        is_own = (state >= start) & (state < last[i])
+        new = jnp.argmax(jnp.where(is_own, scores, -jnp.inf), axis=1).astype(jnp.int32)
+        out[i, :] = new - start
+        change = coupling[new, :] - coupling[start + V[i, :], :]
+        return scores + factor[:, None] * change
+
+    factor = scale[...]
+    jax.lax.fori_loop(0, n, draw, scores[...])
+
+
+def _padded_length(n):
+    """Return the number of rows or columns of a tile: a power of two."""
+    return 1 << max(n - 1, 15).bit_length()

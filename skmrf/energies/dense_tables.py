@@ -1,0 +1,189 @@
+"""Tables of one or two variables as one matrix over all states of all variables.
+
+The matrix has a row and a column per state of each variable. Its diagonal holds the tables of
+single variables. The other entries are those of the tables of pairs, in both orders of the pair. A
+device of JAX computes with this matrix, because its products are fast there.
+"""
+
+import numpy as np
+
+from .._kernels.pseudo import pair_arrays
+from .._utils.codes import state_columns
+from .._utils.namespaces import namespace, without_diagonal
+from .._utils.parallel import gram_matrix
+from .conditionals import BinaryConditionals, StateConditionals
+
+LARGEST = 1e6  # log-potential; float32 would round away differences of larger ones
+
+
+def check_pairs(layout):
+    """Raise a ValueError unless the tables of a layout can be trained on a device of JAX."""
+    advice = 'Use other cliques, or device="cpu".'
+    wrong = np.flatnonzero((layout.orders < 1) | (layout.orders > 2))
+    if wrong.size:
+        raise ValueError(
+            "A device of JAX trains tables of one or two variables, but clique "
+            f"{layout.cliques[wrong[0]]} has {layout.orders[wrong[0]]}. {advice}"
+        )
+    if layout.is_tied:
+        raise ValueError(f"A device of JAX cannot train tables that are tied. {advice}")
+    ends = layout.clique_vars[layout.clique_ptr[:-1]], layout.clique_vars[layout.clique_ptr[1:] - 1]
+    keys = np.minimum(*ends).astype(np.int64) * len(layout.n_states) + np.maximum(*ends)
+    is_first = np.zeros(len(keys), dtype=bool)
+    is_first[np.unique(keys, return_index=True)[1]] = True
+    if not is_first.all():
+        raise ValueError(
+            "A device of JAX trains one table per pair of variables, but clique "
+            f"{layout.cliques[np.argmin(is_first)]} occurs twice. {advice}"
+        )
+
+
+def find_positions(layout):
+    """Return index arrays that convert the flat vector of all tables to the matrix, and back.
+
+    Parameters
+    ----------
+    layout : Layout
+        Layout that :func:`check_pairs` accepts.
+
+    Returns
+    -------
+    dict of str to ndarray
+        "matrix", shape (n_total_states, n_total_states): the position in the flat vector of each
+        entry of the matrix, or the length of the vector for entries that are always zero.
+        "entries", shape (n_parameters,): the position in the flattened matrix of each entry of the
+        vector.
+    """
+    check_pairs(layout)
+    numbers = np.arange(1.0, layout.n_parameters + 1.0)
+    matrix, singles = _add_tables(numbers, layout.n_states, layout.structure)
+    np.fill_diagonal(matrix, singles)
+    matrix[matrix == 0.0] = layout.n_parameters + 1.0
+    matrix = matrix.astype(np.int32) - 1
+    entries = np.empty(layout.n_parameters + 1, dtype=np.int32)
+    entries[matrix.ravel()] = np.arange(matrix.size, dtype=np.int32)
+    return {"matrix": matrix, "entries": entries[:-1]}
+
+
+def _add_tables(flat, n_states, structure):
+    """Return the tables of pairs as a matrix, and the tables of single variables as a vector."""
+    state_start = np.append(0, np.cumsum(n_states))
+    pairs, singles = np.zeros((state_start[-1], state_start[-1])), np.zeros(state_start[-1])
+    pair_arrays(flat, state_start, *structure, pairs, singles)
+    return pairs, singles
+
+
+def conditionals_of_tables(tables):
+    """Return the conditionals of a model of tables for a device of JAX.
+
+    Parameters
+    ----------
+    tables : TableConditionals
+        Tables of at most two variables.
+
+    Returns
+    -------
+    StateConditionals
+        Conditionals of the same model.
+
+    Raises
+    ------
+    ValueError
+        If a table has more than two variables or a potential is zero.
+    """
+    structure = tables.clique_ptr, tables.clique_vars, tables.strides, tables.table_start
+    orders = np.diff(tables.clique_ptr)
+    if orders.max(initial=0) > 2:
+        raise ValueError(
+            "A device of JAX samples models whose tables have at most two variables; this model "
+            f'has a table of {orders.max()}. Use device="cpu".'
+        )
+    if not (np.abs(tables.flat) <= LARGEST).all():
+        raise ValueError(
+            "A device of JAX samples models without zero potentials, with log-potentials of at "
+            f'most {LARGEST:.0e}, because it computes in float32. Use device="cpu".'
+        )
+    constant = float(tables.flat[tables.table_start[orders == 0]].sum())
+    arrays = _add_tables(tables.flat, tables.n_states, structure)
+    return StateConditionals(*arrays, constant, tables.n_states)
+
+
+def conditionals_of_flat(flat, n_states, matrix):
+    """Return the conditionals of an array of JAX with all tables.
+
+    Parameters
+    ----------
+    flat : array of shape (n_parameters,)
+        All log-potentials.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+    matrix : array of int of shape (n_total_states, n_total_states)
+        Positions from :func:`find_positions`.
+
+    Returns
+    -------
+    StateConditionals or BinaryConditionals
+        Conditionals of the model. The latter if each variable has two states.
+    """
+    joint = flat.at[matrix].get(mode="fill", fill_value=0.0)
+    pairs, singles = without_diagonal(joint), joint.diagonal()
+    if (n_states != 2).any():
+        return StateConditionals(pairs, singles, 0.0, n_states)
+    n = len(n_states)
+    pairs, singles = pairs.reshape(n, 2, n, 2), singles.reshape(n, 2)
+    given_zeros = pairs[:, :, :, 0].sum(axis=2)
+    steps = pairs[:, :, :, 1] - pairs[:, :, :, 0]
+    constant = singles[:, 0].sum() + 0.5 * given_zeros[:, 0].sum()
+    bias = singles + given_zeros
+    return BinaryConditionals(steps[:, 1] - steps[:, 0], bias[:, 1] - bias[:, 0], constant)
+
+
+def indicate_states(X, n_states):
+    """Return a matrix that is 1 where a variable has a state, with a column per state.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_variables)
+        State codes.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+
+    Returns
+    -------
+    array of float32 of shape (n_rows, n_total_states)
+        Zeros and ones.
+    """
+    owner, state = state_columns(n_states)
+    return (X[:, owner] == state).astype(np.float32)
+
+
+def log_potentials(flat, X, n_states, matrix):
+    """Return ``log f`` of each row of states, for arrays of JAX."""
+    joint = flat.at[matrix].get(mode="fill", fill_value=0.0)
+    states = indicate_states(X, n_states)
+    pairs = without_diagonal(joint)
+    return (states * (0.5 * (states @ pairs) + joint.diagonal())).sum(axis=1)
+
+
+def table_frequencies(parts, n_states, entries):
+    """Return the weighted frequencies of all table entries in rows of states, for arrays of JAX.
+
+    Parameters
+    ----------
+    parts : list of (array, array)
+        States of shape (n_rows, n_variables) and weights of shape (n_rows,), of any sign.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+    entries : array of int of shape (n_parameters,)
+        Positions from :func:`find_positions`.
+
+    Returns
+    -------
+    array of shape (n_parameters,)
+        Sums of the weights of the rows with the states of each entry.
+    """
+    xp = namespace(entries)
+    states = [indicate_states(X, n_states) for X, _ in parts]
+    weights = [xp.asarray(weights) for _, weights in parts]
+    joint = gram_matrix(xp.concat(states), xp.concat(weights))
+    return joint.ravel()[entries]
