@@ -16,6 +16,7 @@ CHAINS = "skmrf_chains"  # axis that is divided among devices; not a name in a m
 CHAINS_A_KERNEL = 16, 4  # most and fewest of a kernel that draws variables one after the other
 MAX_TILE = 2**15  # fields of such a kernel, so many that the registers of eight warps hold them
 WARP_TILE = 2**12  # fields that the registers of a warp hold
+STATES_WARP_TILE = 2**11  # the same for scores of states, besides the changes that are added
 
 
 def draw_in_order(coupling, scale, field, noise, V):
@@ -175,7 +176,7 @@ def kernel_states_in_order(coupling, first, sizes, scale, scores, V, *, interpre
         in_specs=[*whole, whole[1], few, tile, codes],
         out_specs=codes,
         compiler_params=triton.CompilerParams(
-            num_warps=max(4, columns * group // WARP_TILE), num_stages=1
+            num_warps=max(4, columns * group // STATES_WARP_TILE), num_stages=1
         ),
         interpret=interpret,
     )(coupling, first, last, jnp.pad(scale, (0, width)), scores, V)

@@ -141,7 +141,7 @@ class Product:
         if self.is_binary:
             p = namespace(self.log_p).exp(self.log_p[1::2])
             return (rng.random((n_rows, len(p))) < p).astype(STATE)
-        if not is_numpy(self.log_p):
+        if not isinstance(rng, np.random.Generator):
             return self._sample_on_device(n_rows, rng)
         n_states = np.diff(np.append(self.start, len(self.log_p)))
         X = np.empty((n_rows, len(n_states)), dtype=STATE)
@@ -152,13 +152,14 @@ class Product:
 
     def _sample_on_device(self, n_rows, chains):
         """Return the result of :meth:`sample` as an array of JAX, by the largest noisy score."""
-        xp, shape = namespace(self.log_p), (n_rows, len(self.log_p))
-        state = xp.arange(len(self.log_p))
-        owner = xp.searchsorted(self.start, state, side="right") - 1
-        noisy = self.log_p - xp.log(-xp.log(chains.random(shape)))
-        lowest = xp.full((n_rows, len(self.start)), -np.inf)
+        uniform = chains.random((n_rows, len(self.log_p)))
+        xp, state = namespace(uniform), np.arange(len(self.log_p))
+        start = xp.asarray(self.start)
+        owner = xp.searchsorted(start, state, side="right") - 1
+        noisy = self.log_p - xp.log(-xp.log(uniform))
+        lowest = xp.full((n_rows, len(start)), -np.inf)
         is_best = noisy == lowest.at[:, owner].max(noisy)[:, owner]
-        codes = xp.where(is_best, state - self.start[owner], 0)
+        codes = xp.where(is_best, state - start[owner], 0)
         return xp.zeros(lowest.shape, STATE).at[:, owner].max(codes.astype(STATE))
 
 
