@@ -1,15 +1,17 @@
 """Persistent contrastive divergence."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from .._utils.namespaces import is_numpy, namespace
 from .._utils.parameters import check_counts, check_number
 from .._utils.results import RareArray
 from ..energies import LayeredEnergy
 from ..energies.structured_protocols import HiddenLayerEnergy
 from ..samplers import Product, spawn_generators, sweep
-from ..samplers.gibbs import annealed_states, move_from_hidden
+from ..samplers.gibbs import ANNEAL, annealed_states, move_from_hidden
 from .particles import ParticleLearner, Particles
 
 MIN_CHAINS, MAX_CHAINS = 64, 512
@@ -49,7 +51,7 @@ class PCD(ParticleLearner):
     n_annealed : int, default=0
         Largest number of chains that restart at states of simulated annealing every 10 steps. If
         the model has modes far from the training rows, chains that start at rows do not find them,
-        and training does not remove them. It must be 0 unless ``device="cpu"``.
+        and training does not remove them.
 
     References
     ----------
@@ -79,10 +81,7 @@ class PCD(ParticleLearner):
             n_chains = LAYERED_CHAINS if has_hidden else n_rows
         X = data.draw_rows(batch, n_chains, rng)
         reference = Product.uniform(energy.visible_states)
-        hidden = None
-        if is_layered:
-            means = energy.hidden_means(X)
-            hidden = (rng.random(means.shape) < means).astype(means.dtype)
+        hidden = _draw_hidden(energy, X, rng) if is_layered else None
         generators = spawn_generators(rng, n_chains)
         return GibbsChains(data, reference, energy, X, None, generators, hidden_states=hidden)
 
@@ -98,13 +97,13 @@ class PCD(ParticleLearner):
 
     def _restart(self, energy, step, state, rng):
         """Restart some chains at states of simulated annealing, in every tenth step."""
-        if not isinstance(state.X, np.ndarray):
-            raise ValueError('PCD with n_annealed above 0 needs device="cpu"; set n_annealed to 0.')
-        if step % ANNEALING_INTERVAL:
-            return state
-        X, modes = state.X.copy(), annealed_states(energy, min(self.n_annealed, len(state.X)), rng)
-        X[: len(modes)] = modes
-        return replace(state, X=X)
+        n_annealed, chains = min(self.n_annealed, len(state.X)), (state.X, state.hidden_states)
+        is_due, restart = step % ANNEALING_INTERVAL == 0, partial(_restart, energy, n_annealed)
+        if not is_numpy(state.X):
+            chains = rng.run_if(is_due, restart, chains)
+        elif is_due:
+            chains = restart(chains, rng)
+        return replace(state, X=chains[0], hidden_states=chains[1])
 
     def _sweep(self, energy, state):
         has_hidden = isinstance(energy, HiddenLayerEnergy)
@@ -117,3 +116,27 @@ class PCD(ParticleLearner):
         n_sweeps = self.n_sweeps or LAYERED_SWEEPS
         X, means, H = move_from_hidden(energy, state.hidden_states, state.generators, n_sweeps)
         return replace(state, X=X, hidden=means, hidden_states=H)
+
+
+def _restart(energy, n_annealed, chains, rng):
+    """Return visible and hidden states, of which the first ones are distinct annealed states."""
+    X, hidden = chains
+    if is_numpy(X):
+        modes, X = annealed_states(energy, n_annealed, rng), X.copy()
+        X[: len(modes)] = modes
+    else:
+        modes = Product.uniform(energy.visible_states).sample(n_annealed, rng)
+        modes, _ = sweep(energy, modes, rng, betas=ANNEAL)
+        is_equal = (modes[:, None] == modes).all(axis=2)
+        is_new = is_equal.argmax(axis=1) == np.arange(n_annealed)
+        modes = namespace(X).where(is_new[:, None], modes.astype(X.dtype), X[:n_annealed])
+        X = X.at[:n_annealed].set(modes)
+    if hidden is not None:
+        drawn = _draw_hidden(energy, X[: len(modes)], rng)
+        hidden = namespace(X).concat([drawn, hidden[len(modes) :]])
+    return X, hidden
+
+
+def _draw_hidden(energy, X, rng):
+    means = energy.hidden_means(X)
+    return (rng.random(means.shape) < means).astype(means.dtype)

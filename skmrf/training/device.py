@@ -27,7 +27,7 @@ MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
 MAPPED_BYTES = 2**25  # the same of rows of a memory map
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
-SHARED_FIELDS = "optimizer", "rate", "averaged", "n_averaged"  # of the training state
+SHARED_FIELDS = "optimizer", "rate", "averaged", "n_averaged", "step"  # of the training state
 CHAIN_AXES = {  # of arrays in a learner's state, from the end
     "X": 2,
     "hidden": 2,
@@ -163,7 +163,6 @@ class DeviceUpdates:
         return {
             "energy": energy,
             "learner": self.learner.unpad(learner_state),
-            "step": self.step,
             **{k: arrays[k] for k in SHARED_FIELDS},
         }
 
@@ -240,8 +239,8 @@ def pure_update(update, learner, settings, state, form):
     -------
     update_arrays : callable
         Function ``(carry, constants, rows, chains) -> (carry, diagnostics)``. ``carry`` is a dict
-        with the arrays of the training state, ``constants`` the numbers in the settings and in the
-        learner's state.
+        with the arrays of the training state, ``constants`` the numbers in the settings and the
+        index arrays of the model.
     identity : tuple
         All on which the function depends. Functions with the same identity are the same.
     """
@@ -257,7 +256,7 @@ def pure_update(update, learner, settings, state, form):
             rng=chains,
             **{k: carry[k] for k in SHARED_FIELDS},
         )
-        batch = Batch(**rows, epoch=constants["epoch"])
+        batch = Batch(**rows, epoch=constants["epoch"], step=carry["step"])
         after, info, is_done = update(learner, batch, replace(fixed, **given), before, Pure)
         return {
             "theta": after.energy.theta,
@@ -315,6 +314,7 @@ def _arrays_of(state, rate, form):
         "rate": rate.pure_state(state.rate, state.energy.theta),
         "averaged": state.averaged,
         "n_averaged": state.n_averaged,
+        "step": state.step,
     }
 
 
