@@ -337,7 +337,7 @@ def _centre(reference, parameters):
 
 def _path_settings(parameters, learner, data, reference, alpha):
     """Return the settings of a fit on the regularization path: fewer iterations, no warnings."""
-    settings = parameters.settings(
+    settings = parameters.on_cpu().settings(
         learner,
         reference,
         data,

@@ -11,7 +11,11 @@ from ..learners import PCD
 from ..likelihood import ais
 from ..samplers.enumerated_states import mode_bound
 from ..training import loop
-from ..training.preconditioning import PreconditionedSGD, make_preconditioner
+from ..training.preconditioning import (
+    MatrixPreconditioner,
+    PreconditionedSGD,
+    make_preconditioner,
+)
 from ..training.regularization import MIN_GAIN, gain_over_reference, held_out_weights
 from ..training.schedules import LinearRate
 
@@ -98,6 +102,8 @@ def settings_of(settings, energy, data, *, is_short=False):
     if is_short and settings.max_iter is not None:
         n_updates = min(n_updates, settings.max_iter * -(-n_rows // batch_size))
     preconditioner = make_preconditioner(energy, data, settings.penalty, MIN_CURVATURE)
+    if settings.device is not None:
+        preconditioner = MatrixPreconditioner(preconditioner)
     return replace(
         settings,
         optimizer=PreconditionedSGD(preconditioner),

@@ -1,6 +1,7 @@
 """Search strategies, learners and training tables of the structure learner."""
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from .._data.categories import encode, read_query_columns, resolve_categories, unite_categories
@@ -164,6 +165,33 @@ def score_rows(estimator, X):
     n_states = np.array(scorer["encoder"].n_states)[kept]
     rows = MixedRows(codes[np.ix_(complete, kept)], np.ones(complete.sum()), n_states)
     return float(np.mean(scorer["fits"].score(rows)))
+
+
+def clone_for_categories(learner, categories, random_state):
+    """Return an unfitted copy of a structure learner for columns that are all categorical.
+
+    Parameters
+    ----------
+    learner : MRFStructureLearner
+        Structure learner. Its ``random_state`` is replaced if it is None.
+    categories : "auto" or list of lists
+        Categories of each column. A list replaces those of the structure learner.
+    random_state : int, RandomState, Generator or None
+        Random numbers.
+
+    Returns
+    -------
+    MRFStructureLearner
+        The copy.
+    """
+    structure = clone(learner)
+    given = structure.get_params(deep=False)
+    changes = {"column_types": "categorical"} if "column_types" in given else {}
+    if given.get("random_state") is None:
+        changes["random_state"] = random_state
+    if not isinstance(categories, str):
+        changes["categories"] = categories
+    return structure.set_params(**changes)
 
 
 def _find_types(estimator, X, columns):

@@ -94,6 +94,10 @@ class TrainingParameters:
         if self.max_iter is not None:
             check_number("max_iter", self.max_iter, low=1, integer=True)
 
+    def on_cpu(self):
+        """Return the same parameters for training on the CPU."""
+        return replace(self, device="cpu")
+
     def resumes(self, estimator):
         """Return True if training continues from an earlier fit of the same estimator."""
         return self.warm_start and "energy_" in vars(estimator)

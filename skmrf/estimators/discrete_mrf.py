@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
@@ -12,9 +12,11 @@ from .._data.cliques import cliques_from_pairs, resolve_cliques
 from .._data.frames import column_names, read_columns
 from .._utils.rows import Batch, weighted_rows
 from ..energies import FactorGraph
+from ..energies.dense_tables import check_pairs
 from ..energies.layout import Layout
 from ..energies.protocols import BinaryPairwiseEnergy, factor_graph_of
 from ..training import data_moments, initial_values, loop
+from ..training.device import check_learner
 from ..training.held_out import held_out_score
 from ._automatic import (
     FINAL_GAIN,
@@ -28,7 +30,8 @@ from ._base import unchanged_on_error
 from ._density import VisibleEstimator
 from ._refinement import settings_of
 from ._session import FitSession, fitted_attributes
-from ._training import TrainingParameters, hold_out, rows_of_log_partition
+from ._structure import clone_for_categories
+from ._training import TrainingParameters, check_memory, hold_out, rows_of_log_partition
 
 
 class DiscreteMRF(VisibleEstimator):
@@ -122,6 +125,11 @@ class DiscreteMRF(VisibleEstimator):
         and the state of the optimizer.
     n_jobs : int, optional
         Number of threads over blocks of Markov chains. Results do not depend on it.
+    device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
+        Device of Markov chains and of stochastic training: the compiled functions of numba, a GPU,
+        or the default device of JAX. Except on the CPU, cliques have at most two columns, and no
+        tables are tied. All learners by sampling run on it. What "auto" does by a deterministic
+        solver runs on the CPU.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training and of the estimate of log Z. An int makes fits reproducible.
     verbose : int, default=0
@@ -212,6 +220,7 @@ class DiscreteMRF(VisibleEstimator):
         max_bytes=4 * 2**30,
         warm_start=False,
         n_jobs=None,
+        device="cpu",
         random_state=None,
         verbose=0,
     ):
@@ -233,6 +242,7 @@ class DiscreteMRF(VisibleEstimator):
         self.max_bytes = max_bytes
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -336,7 +346,6 @@ class DiscreteMRF(VisibleEstimator):
                 plan = self._previous_plan(fit.energy, data, learner, parameters)
             else:
                 layout = self._layout(encoder, structure, data)
-                self._check_size(layout, parameters)
                 start = _independent_columns(layout, data, self.tie)
                 has_choice = isinstance(self.cliques, str) and self.cliques == "auto"
                 with fit.parallel():
@@ -348,6 +357,8 @@ class DiscreteMRF(VisibleEstimator):
 
     def _train(self, fit, plan, parameters, encoder):
         """Train the planned model, and return the fitted attributes."""
+        if plan.learner.deterministic:
+            parameters = parameters.on_cpu()
         fit.begin(plan.data, encoder.categories)
         data, held_out = hold_out(plan.data, parameters, fit.rng)
         moments = data_moments.complete_moments(fit.energy, data)
@@ -357,7 +368,7 @@ class DiscreteMRF(VisibleEstimator):
             data,
             alpha=0.0 if plan.is_final else plan.alpha,
             centre=plan.centre(parameters),
-            score=_score(fit.energy, held_out),
+            score=None if held_out is None else held_out_score(fit.energy.layout, held_out),
             resolution=data_moments.estimate_resolution(moments, data),
             min_gain=0.0 if plan.reference is None else FINAL_GAIN,
         )
@@ -384,8 +395,12 @@ class DiscreteMRF(VisibleEstimator):
 
     def _given_learner(self):
         """Return the learner object, or None for "auto"."""
-        is_auto = isinstance(self.learner, str) and self.learner == "auto"
-        return None if is_auto else self._check_learner()
+        if isinstance(self.learner, str) and self.learner == "auto":
+            return None
+        learner = self._check_learner()
+        if self.device != "cpu":
+            check_learner(learner, FactorGraph)
+        return learner
 
     def _previous_plan(self, energy, data, learner, parameters):
         """Return the plan of continued training: learner, penalty and reference of the last fit."""
@@ -401,38 +416,18 @@ class DiscreteMRF(VisibleEstimator):
         return continue_plan(previous, learner, parameters)
 
     def _structure_learner(self):
-        """Return an unfitted copy of ``cliques`` if it is a structure learner, otherwise None.
-
-        The copy has the parameter ``categories`` of this estimator, and only categorical columns.
-        """
+        """Return an unfitted copy of ``cliques`` if it is a structure learner, otherwise None."""
         vars(self).pop("structure_", None)
         if not isinstance(self.cliques, BaseEstimator):
             return None
-        structure = clone(self.cliques)
-        given = structure.get_params(deep=False)
-        changes = {"column_types": "categorical"} if "column_types" in given else {}
-        if given.get("random_state") is None:
-            changes["random_state"] = self.random_state
-        if not isinstance(self.categories, str):
-            changes["categories"] = self.categories
-        return structure.set_params(**changes)
+        return clone_for_categories(self.cliques, self.categories, self.random_state)
 
     def _new_encoder(self, columns):
         names = column_names(self)
         return CategoryEncoder(names, resolve_categories(self.categories, columns, names))
 
     def _layout(self, encoder, structure, data):
-        """Return the layout of the tables of log-potentials: cliques, shapes and tied parameters.
-
-        Parameters
-        ----------
-        encoder : CategoryEncoder
-            Encoder of the training rows.
-        structure : MRFStructureLearner or None
-            If given, the cliques are those of the fitted ``structure_``.
-        data : Batch
-            All training rows.
-        """
+        """Return the layout of the tables, for the cliques of ``structure_`` if there is one."""
         n = self.n_features_in_
         n_states = np.array([len(known) for known in encoder.categories])
         if structure is not None:
@@ -441,15 +436,16 @@ class DiscreteMRF(VisibleEstimator):
             flat = cliques_from_pairs(choose_pairs(data, n_states), n)
         else:
             flat = resolve_cliques(self.cliques, n, vars(self).get("feature_names_in_"))
-        return Layout.build(n_states, flat, self.tie)
+        layout = Layout.build(n_states, flat, self.tie)
+        if self.device != "cpu":
+            check_pairs(layout)
+        remedy = "Use fewer or smaller cliques, merge rare categories, or raise max_bytes."
+        check_memory(layout.n_parameters, self.max_bytes, "log-potentials", remedy)
+        return layout
 
-    @staticmethod
-    def _check_size(layout, parameters):
-        parameters.check_memory(
-            layout.n_parameters,
-            "log-potentials",
-            "Use fewer or smaller cliques, merge rare categories, or raise max_bytes.",
-        )
+    @property
+    def _device(self):
+        return self.device
 
     @property
     def cliques_(self):
@@ -493,7 +489,3 @@ def _independent_columns(layout, data, tie):
     """
     start = initial_values.independent_start(layout, data.X, tie, data.log_weights)
     return FactorGraph.from_layout(layout, start)
-
-
-def _score(energy, held_out):
-    return None if held_out is None else held_out_score(energy.layout, held_out)

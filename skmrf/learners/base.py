@@ -49,6 +49,8 @@ class Learner(BaseEstimator, ABC):
         Whether JAX can compile :meth:`step`, because it changes nothing and its operations do not
         depend on values. The state of such a learner, as :meth:`pad` returns it, is a dataclass
         or None. Its field ``generators``, if it has one, contains random generators.
+    device_requires : tuple of protocols
+        Protocols of energies for which JAX can compile :meth:`step`, besides ``requires``.
     needs_last_model : bool
         Whether :meth:`step` needs the field ``energy`` of its state: the model of the previous
         step. Only learners with ``is_pure`` use it.
@@ -60,6 +62,7 @@ class Learner(BaseEstimator, ABC):
     pace = 1.0
     family = ""
     is_pure = False
+    device_requires = ()
     needs_last_model = False
 
     @abstractmethod

@@ -7,7 +7,6 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import is_numpy
 from .._utils.phases import CliqueMoments, States, Theta
 from .._utils.rows import unique_rows
 from ..energies import LayeredEnergy
@@ -127,6 +126,7 @@ class Exact(Learner):
     deterministic = True
     objective_takes_missing = True
     is_pure = True
+    device_requires = (LayeredEnergy,)
 
     def __init__(self, max_bytes=4 * 2**30):
         self.max_bytes = max_bytes
@@ -140,12 +140,6 @@ class Exact(Learner):
 
     def _phases(self, energy, batch, state):
         """Return both phases (data and model expectation) and the mean log-likelihood."""
-        arrays = energy.theta.values()
-        if not all(map(is_numpy, arrays)) and not isinstance(energy, LayeredEnergy):
-            raise ValueError(
-                'learner="exact" runs on a device of JAX only for an RBM. Use another learner, '
-                'such as "pcd", or device="cpu".'
-            )
         expected, log_z = state.model.expected(energy)
         positive, value = state.data.phase(energy, batch)
         expected = {k: v.astype(energy.theta[k].dtype, copy=False) for k, v in expected.items()}

@@ -65,7 +65,8 @@ class DeviceUpdates:
     """
 
     def __init__(self, update, learner, data, settings, state):
-        _check_pure(learner, settings, type(state.energy))
+        check_learner(learner, type(state.energy))
+        _check_restriction(settings)
         state = replace(state, learner=learner.pad(state.learner))
         self.learner, self.settings, self.device = learner, settings, settings.device
         self.state = state
@@ -331,16 +332,27 @@ def _chain_axes(arrays, n_chains):
     return axes
 
 
-def _check_pure(learner, settings, energy_type):
-    """Raise a ValueError if training uses something that JAX cannot compile."""
-    advice = 'or device="cpu".'
-    if not learner.is_pure:
-        names = sorted(name for name, kind in accepted(energy_type).items() if kind.is_pure)
+def check_learner(learner, energy_type):
+    """Raise a ValueError unless a learner can train energies of a class on a device of JAX."""
+    if not _runs_on_device(learner, energy_type):
+        known = accepted(energy_type).items()
+        names = sorted(name for name, kind in known if _runs_on_device(kind, energy_type))
         raise ValueError(
-            f"The learner {learner!r} does not run on a device of JAX. Use one of {names}, {advice}"
+            f"The learner {learner!r} does not run on a device of JAX. Use one of {names}, or "
+            'device="cpu".'
         )
+
+
+def _runs_on_device(learner, energy_type):
+    """Return whether JAX can compile the steps of a learner for energies of a class."""
+    has_protocols = all(issubclass(energy_type, p) for p in learner.device_requires)
+    return learner.is_pure and has_protocols
+
+
+def _check_restriction(settings):
+    """Raise a ValueError if training removes parameters, which JAX cannot compile."""
     if not isinstance(settings.restriction, NoRestriction):
         raise ValueError(
             "Removal of parameters during training (restriction) does not run on a device of JAX. "
-            f"Train without a restriction, {advice}"
+            'Train without a restriction, or device="cpu".'
         )

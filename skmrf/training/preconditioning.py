@@ -1,11 +1,15 @@
 """Preconditioners of training: approximate inverse Hessians, and stochastic ascent with them."""
 
+from functools import partial
+
 import numpy as np
+from scipy.linalg import block_diag
 
 from .._kernels.tables import precondition_pairs, precondition_singles
-from .._utils.codes import MISSING
+from .._utils.codes import MISSING, state_columns
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import equal_rows, row_product, sigmoid, without_diagonal
+from .._utils.namespaces import equal_rows, namespace, row_product, sigmoid, without_diagonal
+from ..energies.dense_tables import find_positions
 from ..energies.table_backed import TableEnergy
 from .optimizers import SGD
 
@@ -77,6 +81,64 @@ class TablePreconditioner:
             *self.layout.structure, out,
         )  # fmt: skip
         return out
+
+
+class MatrixPreconditioner:
+    """The preconditioner :class:`TablePreconditioner` for a device of JAX, by products of matrices.
+
+    The matrices have a row and a column per state of each variable (see
+    ``skmrf.energies.dense_tables``).
+
+    Parameters
+    ----------
+    tables : TablePreconditioner
+        The preconditioner, for tables of one or two variables.
+    """
+
+    def __init__(self, tables):
+        layout, is_centred = tables.layout, tables.owner >= 0
+        owner, _ = state_columns(layout.n_states)
+        self.positions = find_positions(layout)
+        curvature = np.append(tables.curvature, 0.0)[self.positions["matrix"]]
+        is_pair = self.positions["matrix"] < layout.n_parameters
+        np.fill_diagonal(is_pair, False)
+        is_moved = is_pair & np.logical_and.outer(is_centred[owner], is_centred[owner])
+        both = np.multiply.outer(tables.values, tables.values)
+        self.scale = np.where(is_moved, _inverse_or_zero(2.0 * both + curvature), 0.0)
+        self.frequencies = f = tables.frequencies
+        self.direct_scale = None  # of pairs that are only scaled
+        if (is_pair & ~is_moved).any():
+            direct = _inverse_or_zero(np.multiply.outer(f, f) + curvature)
+            self.direct_scale = np.where(is_pair & ~is_moved, direct, 0.0)
+        blocks = [
+            tables.vectors[start : start + q**2].reshape(q, q) if start >= 0 else np.eye(q)
+            for start, q in zip(tables.vector_start.tolist(), layout.n_states.tolist(), strict=True)
+        ]
+        self.vectors = block_diag(*blocks)
+        values = np.where(tables.vector_start[owner] >= 0, tables.values, f)
+        self.single_scale = _inverse_or_zero(values + np.diagonal(curvature))
+
+    def steps(self, theta, gradient):
+        """Return the preconditioned gradient, a dict of arrays shaped like theta."""
+        ((name, flat),) = gradient.items()
+        vectors, f = self.vectors, self.frequencies
+        # Rounded products would move parameters in directions that do not change the model.
+        product = partial(namespace(flat).matmul, precision="highest")
+        joint = flat.at[self.positions["matrix"]].get(mode="fill", fill_value=0.0)
+        pairs, singles = without_diagonal(joint), joint.diagonal()
+        shift = singles[:, None] * f
+        moved = product(product(vectors, pairs - shift - shift.T), vectors.T)
+        steps = product(product(vectors.T, self.scale * moved), vectors)
+        own = product(vectors.T, self.single_scale * product(vectors, singles)) - product(steps, f)
+        if self.direct_scale is not None:
+            steps = steps + self.direct_scale * pairs
+        total = without_diagonal(steps) + namespace(own).diag(own)
+        return {name: total.ravel()[self.positions["entries"]]}
+
+
+def _inverse_or_zero(values):
+    """Return 1 / values, or 0 where a value (a curvature) is at most 1e-12."""
+    return np.where(values > 1e-12, 1.0 / np.maximum(values, 1e-12), 0.0)
 
 
 class LayerPreconditioner:
