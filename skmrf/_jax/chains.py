@@ -146,15 +146,16 @@ class DeviceChains:
         arrays = *conditionals, odds, order, _positions_of(order, X.shape[1])
         return self._follow(IN_ORDER, arrays, betas, X, clamped)
 
-    def sweep_states(self, conditionals, log_p, order, betas, X, clamped):
+    def sweep_states(self, conditionals, base, order, betas, X, clamped):
         """Run Gibbs sweeps of variables with any number of states, one after the other.
 
         Parameters
         ----------
         conditionals : StateConditionals
             Couplings and biases of all states, and the numbers of states.
-        log_p : array of shape (n_total_states,)
-            Log-probabilities of all states at beta = 0.
+        base : tuple of arrays
+            Couplings and biases of all states at beta = 0. The couplings have the shape (0, 0) if
+            they are zero.
         order, betas, X, clamped
             As in :meth:`sweep_in_order`.
 
@@ -165,7 +166,7 @@ class DeviceChains:
         """
         coupling, bias, _, n_states = conditionals
         drawn = (np.cumsum(n_states) - n_states)[order], n_states[order]
-        given = coupling, bias, log_p, *state_columns(n_states)
+        given = coupling, bias, *base, *state_columns(n_states)
         arrays = *given, order, _positions_of(order, len(n_states)), *drawn
         return self._follow(STATES, arrays, betas, X, clamped)
 
@@ -262,17 +263,21 @@ def _sweep_in_order(arrays, V, clamped, before, beta, key):
 
 
 def _sweep_states(arrays, V, clamped, before, beta, key):
-    coupling, bias, log_p, owner, states, order, positions, first, sizes = arrays
+    coupling, bias, base, base_bias, owner, states, order, positions, first, sizes = arrays
     is_state = V[:, owner] == states
     indicators = is_state.astype(V.dtype)
-    pairs = _product(indicators, coupling) + bias
-    terms = indicators * (0.5 * (pairs + bias) - log_p)
-    increase = (beta - before)[..., 0] * terms.sum(axis=1)
-    scores = beta * pairs + (1.0 - beta) * log_p + jax.random.gumbel(key, pairs.shape)
+    scores, base_scores = _product(indicators, coupling) + bias, base_bias
+    scale = jnp.broadcast_to(beta[..., 0], len(V))
+    if base.size:
+        base_scores = _product(indicators, base) + base_bias
+        coupling, scale = base + beta * (coupling - base), jnp.ones(len(V))
+    terms = indicators * (scores + bias - base_scores - base_bias)
+    increase = 0.5 * (beta - before)[..., 0] * terms.sum(axis=1)
+    noise = jax.random.gumbel(key, scores.shape)
+    scores = beta * scores + (1.0 - beta) * base_scores + noise
     if clamped.size:
         held = jnp.where(is_state, jnp.inf, -jnp.inf)
         scores = jnp.where(clamped[:, owner], held, scores)
-    scale = jnp.broadcast_to(beta[..., 0], len(V))
     drawn = draw_states_in_order(coupling, first, sizes, scale, scores, V.T[order])
     return _take_drawn(drawn, positions).astype(V.dtype), increase
 

@@ -138,6 +138,10 @@ class TableBackedEnergy(DiscreteEnergy):
             )
         if self._binary is not None:
             return self._binary
+        return self.table_conditionals()
+
+    def table_conditionals(self):
+        """Return the tables and their index arrays for Gibbs sampling."""
         return TableConditionals(read_only(self.flat), *self.layout.index_arrays)
 
     def moments(self, phase):

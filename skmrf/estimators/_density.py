@@ -124,7 +124,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
     def _include_modes(self, result):
         """Return log Z, or the lower bound of the modes of the model if it is larger; warn then."""
         bound = mode_bound(self.energy_, self._rng())
-        if bound > result.value:
+        if bound > (result.upper if result.upper < np.inf else result.value):
             warn_caller(
                 f"log Z is at least {bound:.6g}, but its estimate is {result.value:.6g}: the model "
                 "has modes far from the training rows, so log-likelihoods are lower than they "
@@ -441,11 +441,11 @@ class VisibleEstimator(EnergyEstimator):
         return exact_fits(self._graph.layout, max_bytes=self.max_bytes)
 
     def _draw(self, codes, rng):
+        options = {"n_jobs": self.n_jobs, "device": self._device}
         if self.energy_.has_latent:
-            return gibbs_queries.draw_missing(
-                self.energy_, codes, rng, n_jobs=self.n_jobs, device=self._device
-            )
-        return row_queries.row_samples(self._graph, codes, rng, max_bytes=self.max_bytes)
+            return gibbs_queries.draw_missing(self.energy_, codes, rng, **options)
+        graph, max_bytes = self._graph, self.max_bytes
+        return row_queries.row_samples(graph, codes, rng, max_bytes=max_bytes, **options)
 
     def __sklearn_tags__(self):
         """Return the scikit-learn tags of the estimator."""

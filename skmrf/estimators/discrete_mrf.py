@@ -468,6 +468,7 @@ class DiscreteMRF(VisibleEstimator):
             max_bytes=self.max_bytes,
             random_state=self._seed,
             n_jobs=self.n_jobs,
+            device=self.device,
         )
 
     @property

@@ -193,7 +193,7 @@ def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     return _impute_rows(graph, out, ~done, max_bytes, elimination.maximise, anneal)
 
 
-def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
+def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, n_jobs=None, device="cpu"):
     """Impute the missing entries of each row by one random draw given the observed entries.
 
     The draws are exact where variable elimination fits. Otherwise they are the last states of
@@ -209,6 +209,10 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
         Random generator of the draws.
     max_bytes : float, default=4 GiB
         Memory limit of exact inference, in bytes, for each missing pattern.
+    n_jobs : int, optional
+        Number of threads over blocks of chains. Results do not depend on it.
+    device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
+        Device of the chains, as in :func:`skmrf.likelihood.ais`.
 
     Returns
     -------
@@ -222,7 +226,7 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES):
 
     def draw_by_gibbs(rows, _):
         warn_inexact_samples()
-        moved = gibbs_queries.draw_missing(graph, rows, rng)
+        moved = gibbs_queries.draw_missing(graph, rows, rng, n_jobs=n_jobs, device=device)
         gibbs_queries.check_possible(graph, moved)
         return moved
 

@@ -24,7 +24,7 @@ from .intervals import (
     is_inside,
     zero_probability_result,
 )
-from .model_path import ModelPath, check_reference_model
+from .model_path import ChainSettings, ModelPath, check_reference_model
 
 FIRST_TEMPERATURES = 1000
 GROWTH = 4
@@ -156,7 +156,7 @@ def ais(
     check_choice("schedule", schedule, ("adaptive", "linear"))
     if start is not None:
         start = _check_start(start, energy)
-    chains = _ChainSettings(n_chains, n_jobs, open_device(device))
+    chains = ChainSettings(n_chains, n_jobs, open_device(device))
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
         first = _fit_reference(energy, chains, rng) if reference is None else reference
@@ -264,9 +264,9 @@ def raise_bound(
     rng = check_generator(random_state)
     X = check_states(dense_rows(X), energy.visible_states)
     if reference is None:
-        reference = _fit_reference(energy, _ChainSettings(N_PILOT_CHAINS, n_jobs), rng)
+        reference = _fit_reference(energy, ChainSettings(N_PILOT_CHAINS, n_jobs), rng)
     _check_reference(reference, energy)
-    schedule = _choose_betas(energy, reference, _ChainSettings(N_PILOT_CHAINS), "adaptive", rng)
+    schedule = _choose_betas(energy, reference, ChainSettings(N_PILOT_CHAINS), "adaptive", rng)
     betas = _interpolate(schedule, n_temperatures)[::-1]
     out = energy.log_marginal(X).astype(float)
     possible = np.flatnonzero(out > -np.inf)
@@ -289,23 +289,11 @@ def _interpolate(schedule, n_temperatures):
     return np.interp(along, np.arange(len(schedule)), schedule)
 
 
-class _ChainSettings(NamedTuple):
-    """Number of chains, threads that move them, and their device."""
-
-    n_chains: int
-    n_jobs: int | None = None
-    device: Any = None
-
-    def spawn(self, rng):
-        """Return random generators of the chains, or chains of the device."""
-        return spawn_generators(rng, self.n_chains, self.device)
-
-
 def _make_path(energy, reference, schedule, start, chains, rng):
     """Return the annealing path from a reference distribution or model to the energy."""
     if isinstance(reference, FactorGraph):
         check_reference_model(reference, energy)
-        return ModelPath(energy, reference, start, chains.n_chains, chains.n_jobs)
+        return ModelPath(energy, reference, start, chains)
     _check_reference(reference, energy)
     betas = _choose_betas(energy, reference, chains, schedule, rng)
     return _AnnealingPath(energy, reference, betas, start, chains)
@@ -444,7 +432,7 @@ class _AnnealingPath(NamedTuple):
     reference: Product
     betas_of_schedule: np.ndarray
     start: np.ndarray | None
-    chains: _ChainSettings
+    chains: ChainSettings
     first_temperatures: int = FIRST_TEMPERATURES
 
     @property

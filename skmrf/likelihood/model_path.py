@@ -7,6 +7,7 @@ import numpy as np
 from ..energies import FactorGraph
 from ..exact import elimination
 from ..samplers import spawn_generators, sweep
+from ..samplers.layers import sweep_between
 from ..samplers.smc import resample
 from .intervals import interval, zero_probability_result
 
@@ -28,6 +29,18 @@ def _are_equal(a, b):
     return a is b or all(np.array_equal(getattr(a, k), getattr(b, k)) for k in names)
 
 
+class ChainSettings(NamedTuple):
+    """Number of chains, threads that move them, and their device."""
+
+    n_chains: int
+    n_jobs: int | None = None
+    device: Any = None
+
+    def spawn(self, rng):
+        """Return random generators of the chains, or chains of the device."""
+        return spawn_generators(rng, self.n_chains, self.device)
+
+
 class ModelPath(NamedTuple):
     r"""Annealing path :math:`f_0^{1-\beta} f^\beta` from a reference model :math:`f_0` to a model.
 
@@ -40,10 +53,8 @@ class ModelPath(NamedTuple):
         feasible.
     start : ndarray of shape (n, n_variables) or None
         State codes at which a second set of reverse chains starts.
-    n_chains : int
-        Number of forward chains and of reverse chains.
-    n_jobs : int or None
-        Number of threads over blocks of chains.
+    chains : ChainSettings
+        Number of forward chains and of reverse chains, and their threads or device.
     first_temperatures : int
         Number of steps of the first path, before longer paths.
     """
@@ -51,13 +62,17 @@ class ModelPath(NamedTuple):
     energy: Any
     reference: Any
     start: np.ndarray | None
-    n_chains: int
-    n_jobs: int | None
+    chains: ChainSettings
     first_temperatures: int = 100
+
+    @property
+    def n_chains(self):
+        """Number of chains."""
+        return self.chains.n_chains
 
     def with_chains(self, n_chains):
         """Return the same path with another number of chains."""
-        return self._replace(n_chains=n_chains)
+        return self._replace(chains=self.chains._replace(n_chains=n_chains))
 
     def has_zero_potentials(self):
         """Return whether the model has zero potentials."""
@@ -73,7 +88,7 @@ class ModelPath(NamedTuple):
         log_z = float(elimination.log_partitions(plan, exact.flat)[0])
         betas = np.linspace(0.0, 1.0, n_temperatures + 1)
         X = elimination.sample(plan, exact.flat, self.n_chains, rng)
-        generators = spawn_generators(rng, self.n_chains)
+        generators, n_jobs = self.chains.spawn(rng), self.chains.n_jobs
         X, forward = self._anneal(X, betas, generators)
         if (forward == -np.inf).all():
             return zero_probability_result("ais")
@@ -82,7 +97,7 @@ class ModelPath(NamedTuple):
             ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
         results = []
         for end in ends:
-            end, _ = sweep(self.energy, end, generators, n_sweeps=N_BURN_IN, n_jobs=self.n_jobs)
+            end, _ = sweep(self.energy, end, generators, n_sweeps=N_BURN_IN, n_jobs=n_jobs)
             _, backward = self._anneal(end, betas[::-1], generators, reverse=True)
             results.append(interval(forward + log_z, backward - log_z, max_width, rng, "ais"))
         return max(results, key=lambda result: result.upper)
@@ -92,6 +107,9 @@ class ModelPath(NamedTuple):
 
         The rows of ``X`` are distributed as the model at the first inverse temperature.
         """
+        if not isinstance(generators, list):
+            given = self.reference, self.energy, betas, X, generators
+            return sweep_between(*given, reverse=reverse)
         log_weights = np.zeros(len(X))
         for k in range(len(betas) - 1):
             if reverse:
@@ -103,8 +121,8 @@ class ModelPath(NamedTuple):
         return X, log_weights
 
     def _sweep(self, X, beta, generators, reverse):
-        X, _ = sweep(self._at(beta), X, generators, reverse=reverse, n_jobs=self.n_jobs)
-        return X
+        n_jobs = self.chains.n_jobs
+        return sweep(self._at(beta), X, generators, reverse=reverse, n_jobs=n_jobs)[0]
 
     def _at(self, beta):
         """Return the model at an inverse temperature of the path."""

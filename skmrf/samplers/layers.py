@@ -22,6 +22,7 @@ from ..energies.dense_tables import conditionals_of_tables
 
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
 UPDATES_A_CALL = 1_000_000  # of variables, which take about 10 ms
+NO_COUPLING = np.zeros((0, 0))
 
 
 class _UniformNoise:
@@ -316,11 +317,8 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     if isinstance(conditionals, TableConditionals):
         conditionals = conditionals_of_tables(conditionals)
     if isinstance(conditionals, StateConditionals):
-        order = np.flatnonzero(conditionals.n_states > 1)[:: -1 if reverse else 1]
-        X, log_weights = chains.sweep_states(
-            conditionals, reference.log_p, order, betas, X, clamped
-        )
-        return X, log_weights + (betas[-1] - betas[0]) * conditionals.constant
+        base = conditionals._replace(coupling=NO_COUPLING, bias=reference.log_p, constant=0.0)
+        return _sweep_states(base, conditionals, betas, X, clamped, chains, reverse=reverse)
     conditionals = _with_layer(conditionals)
     odds, constant, order = reference_odds(reference)
     constant += conditionals.weights.shape[1] * np.log(2.0)
@@ -335,6 +333,32 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
         arrays = coupling, *layers
         X, log_weights = chains.sweep_in_order(arrays, odds, order, betas, X, clamped)
     return X, log_weights + (betas[-1] - betas[0]) * constant
+
+
+def sweep_between(first, last, betas, X, chains, *, reverse=False):
+    """Run Gibbs sweeps of chains on a JAX device along a path from one factor graph to another.
+
+    Parameters
+    ----------
+    first, last : FactorGraph
+        Models at beta = 0 and at beta = 1, with tables of at most two variables.
+    betas, X, chains, reverse
+        As in :func:`sweep_on_device`.
+
+    Returns
+    -------
+    X, log_weights : arrays
+        As in :func:`sweep_on_device`.
+    """
+    models = [conditionals_of_tables(graph.table_conditionals()) for graph in (first, last)]
+    clamped = np.zeros((0, 0), dtype=bool)
+    return _sweep_states(*models, betas, X, clamped, chains, reverse=reverse)
+
+
+def _sweep_states(first, last, betas, X, clamped, chains, *, reverse):
+    order = np.flatnonzero(last.n_states > 1)[:: -1 if reverse else 1]
+    X, log_weights = chains.sweep_states(last, first[:2], order, betas, X, clamped)
+    return X, log_weights + (betas[-1] - betas[0]) * (last.constant - first.constant)
 
 
 def _with_layer(conditionals):

@@ -510,7 +510,7 @@ def test_kernel_of_a_gpu_on_several_devices():
     """Each device draws its own chains, by the kernel (interpreted) as by the loop."""
     run_on_devices("""
         from functools import partial
-        from skmrf._jax import chains, open_device
+        from skmrf._jax import in_order, open_device
         from test_device_arrays import *
 
         rng = np.random.default_rng(0)
@@ -518,14 +518,14 @@ def test_kernel_of_a_gpu_on_several_devices():
         columns = [rng.normal(size=(7, 60)), rng.logistic(size=(7, 60)), rng.random((7, 60)) < 0.5]
         arrays = upper + upper.T, rng.random(60), *columns
         arrays = [a.astype(np.float32) for a in arrays]
-        expected = jax.jit(chains.loop_in_order)(*arrays)
+        expected = jax.jit(in_order.loop_in_order)(*arrays)
         device = open_device("jax").spread(60)
         given = [device.put(a, axis) for a, axis in zip(arrays, (None, 0, 1, 1, 1), strict=True)]
-        kernel = partial(chains.kernel_in_order, interpret=True)
-        for function in (chains.loop_in_order, kernel):
+        kernel = partial(in_order.kernel_in_order, interpret=True)
+        for function in (in_order.loop_in_order, kernel):
             with pytest.MonkeyPatch.context() as patch, device.context():
-                patch.setattr(chains, "_draw_chains", function)
-                compiled = jax.jit(lambda *a: chains.draw_in_order(*a)).lower(*given).compile()
+                patch.setattr(in_order, "_draw_chains", function)
+                compiled = jax.jit(lambda *a: in_order.draw_in_order(*a)).lower(*given).compile()
                 found = compiled(*given)
             assert shapes(found) == [(7, 20)] * 3
             assert_array_equal(found, expected)

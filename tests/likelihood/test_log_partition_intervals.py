@@ -15,7 +15,7 @@ from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds, raise_bound
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _lower_margin
-from skmrf.likelihood.model_path import ModelPath
+from skmrf.likelihood.model_path import ChainSettings, ModelPath
 
 FAST = {"n_temperatures": 200, "n_chains": 64}
 KINDS = ("glass", "frustrated", "ferromagnet", "tables", "zeros")
@@ -389,7 +389,7 @@ def test_annealing_from_a_tree(seed):
     for k in range(20):
         rng = np.random.default_rng([seed, k])
         reference, energy = tree_and_model(rng, 1.0)
-        path = ModelPath(energy, reference, None, 100, None)
+        path = ModelPath(energy, reference, None, ChainSettings(100))
         assert_allclose(path._at(0.25).flat, 0.75 * reference.flat + 0.25 * energy.flat)
         result = path.estimate(10, 1.0, rng)
         log_z = exact_log_partition(energy).value
