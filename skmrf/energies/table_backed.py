@@ -9,7 +9,6 @@ from .._kernels._jit import read_only
 from .._kernels.tables import add_binary_moments, add_moments, binary_form, log_potentials
 from .._utils.codes import check_states
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import is_numpy
 from .._utils.parallel import gram_matrix, run_blocks
 from .._utils.phases import CliqueMoments, States
 from . import dense_tables
@@ -98,7 +97,7 @@ class TableBackedEnergy(DiscreteEnergy):
     def log_potential(self, X):
         """Return ``log f`` in nats of each row of state codes."""
         layout = self.layout
-        if not is_numpy(self.flat):
+        if layout.positions is not None:
             matrix = layout.positions["matrix"]
             return dense_tables.log_potentials(self.flat, X, layout.n_states, matrix)
         X = check_states(X, layout.n_states)
@@ -131,11 +130,10 @@ class TableBackedEnergy(DiscreteEnergy):
 
     def conditionals(self):
         """Return the arrays for Gibbs sampling: couplings and biases, or tables."""
-        if not is_numpy(self.flat):
-            layout = self.layout
-            return dense_tables.conditionals_of_flat(
-                self.flat, layout.n_states, layout.positions["matrix"]
-            )
+        layout = self.layout
+        if layout.positions is not None:
+            matrix = layout.positions["matrix"]
+            return dense_tables.conditionals_of_flat(self.flat, layout.n_states, matrix)
         if self._binary is not None:
             return self._binary
         return self.table_conditionals()
@@ -172,17 +170,17 @@ class TableBackedEnergy(DiscreteEnergy):
         ndarray of shape (n_entries,)
             Signed sum of clique marginals.
         """
-        is_numpy_model, states = is_numpy(self.flat), []
-        out = np.zeros(self.layout.n_parameters) if is_numpy_model else 0.0
+        positions, states = self.layout.positions, []
+        out = np.zeros(self.layout.n_parameters) if positions is None else 0.0
         for phase, sign in signed_phases:
             if isinstance(phase, States):
                 weights = sign * normalized_weights(phase.log_weights, len(phase.visible))
                 states.append((phase.visible, weights))
             else:
                 out = out + sign * phase.moments[NAME]
-        if not is_numpy_model:
-            entries = self.layout.positions["entries"]
-            return out + dense_tables.table_frequencies(states, self.n_states, entries)
+        if positions is not None:
+            given = states, self.n_states, positions["entries"]
+            return out + dense_tables.table_frequencies(*given)
         if self.layout.is_binary_pairwise and self.layout.is_dense:
             self._add_gram(states, out)
         else:

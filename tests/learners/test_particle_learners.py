@@ -16,10 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from zoo import TABLE_LEARNERS, ZOO, layers
 
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF
+from skmrf._jax import open_device
 from skmrf._utils.codes import STATE
 from skmrf._utils.log_weights import effective_sample_size, logsumexp, normalized_weights
 from skmrf._utils.rows import Batch
-from skmrf.energies import PairwiseEnergy
+from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
 from skmrf.learners import (
     MCMCMLE,
     PCD,
@@ -30,6 +31,10 @@ from skmrf.learners import (
     TemperedTransitions,
 )
 from skmrf.samplers.smc import Tempering
+from skmrf.training import loop
+from skmrf.training.optimizers import SGD
+from skmrf.training.schedules import ConstantRate
+from skmrf.training.settings import Settings
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from boltzmann import BalancedPSMC, LiteralPSMC
@@ -412,3 +417,32 @@ def test_invalid_parameters_raise(learner, message):
     energy = layers(4, 2, 0)
     with pytest.raises(ValueError, match=message):
         learner.init(energy, Batch(np.zeros((3, 4), dtype=STATE)), np.random.default_rng(0))
+
+
+def model_with_far_mode(kind, n=24):
+    """Return a model most of whose probability is near states of ones, far from the zeros."""
+    if kind == "layers":  # the hidden unit is then 1
+        return BipartiteEnergy(np.full((n, 1), 5.0), np.full(n, -2.5), np.array([3.0 - 2.5 * n]))
+    cliques = [(i, j) for i in range(n) for j in range(i)]
+    return FactorGraph([3] * n, cliques, [np.diag([0.25, 0.3, 0.0])] * len(cliques))
+
+
+@pytest.mark.parametrize("device", ["cpu", "jax"])
+@pytest.mark.parametrize("kind", ["layers", "tables"])
+def test_restarted_chains_find_modes_far_from_the_rows(kind, device, seed):
+    """In every tenth step, annealed chains replace some of the chains, also their hidden units."""
+    if device != "cpu":
+        pytest.importorskip("jax")
+    energy, rng = model_with_far_mode(kind), np.random.default_rng(seed)
+    data = Batch(np.zeros((100, 24), dtype=np.int16))
+    settings = Settings(
+        optimizer=SGD(), rate=ConstantRate(1e-9), batch_size=100, average=False, complete=False,
+        device=open_device(device),
+    )  # fmt: skip
+    for n_annealed, n_steps in ((0, 12), (6, 9), (6, 12)):
+        learner = PCD(n_chains=64, n_annealed=n_annealed, n_sweeps=1)
+        state = replace(loop.start(energy, learner, data, settings, rng), step=1)
+        state = loop.run(learner, data, replace(settings, max_iter=n_steps), state)
+        is_far = (np.asarray(state.learner.X) == 1).mean(axis=1) > 0.5
+        assert is_far.any() == (n_annealed > 0 and n_steps > 9)
+        assert not is_far[6:].any()
