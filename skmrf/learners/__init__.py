@@ -6,8 +6,7 @@ from .base import DataPhase, Learner
 from .bp import BP, BPCD, MeanField
 from .bpchain_cd import BPChainCD
 from .cd import CD, CDPercLoss
-from .conditional import ConditionalLearner
-from .conditional_mle import LR, MLEBP, MLEMF
+from .conditional import LR, MLEBP, MLEMF, ConditionalLearner
 from .crf import (
     SSVM,
     CRFLikelihood,

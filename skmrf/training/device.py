@@ -19,7 +19,7 @@ from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows, is_mapped
 from ..learners.base import DataPhase
 from ..learners.registry import accepted
-from .arithmetic import Pure
+from .optimizers import Pure
 from .settings import NoRestriction
 from .state import LoopState
 

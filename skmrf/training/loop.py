@@ -13,8 +13,8 @@ from .._utils.results import Diagnostics
 from .._utils.rows import sort_rows, take_minibatch
 from ..learners.registry import check_learner
 from ..samplers.smc import resample
-from .arithmetic import InPlace
 from .device import DeviceUpdates
+from .optimizers import InPlace
 from .preconditioning import make_preconditioner
 from .reports import SilentReports, warn_inference, warn_interrupted, warn_unconverged
 from .settings import MAX_UPDATES

@@ -117,6 +117,7 @@ DEVICE_VARIANTS = [
     BoltzmannMachine("pcd", binarize=0.5, alpha=0.01, max_iter=1, device="jax"),
     RBM(2, "pcd", binarize=0.5, alpha=0.01, max_iter=1, device="jax"),
     CRBMStructuredPredictor(2, alpha=0.01, max_iter=1, device="jax"),
+    DiscreteMRF(learner="pcd", alpha=0.01, max_iter=1, device="jax"),
 ]
 needs_jax = pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
 VARIANTS += [

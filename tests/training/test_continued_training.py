@@ -10,9 +10,9 @@ import joblib
 import numpy as np
 import pytest
 from joblib import parallel_config
-from killed_fits import CLASSES, GRAPHS, LABELS, NUMBERS, Killed, Killer, X, table_model
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from test_checkpoints import CLASSES, GRAPHS, LABELS, NUMBERS, Killed, Killer, X, table_model
 from zoo import ZOO
 
 from skmrf import (
