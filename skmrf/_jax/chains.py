@@ -291,6 +291,8 @@ def _positions_of(order, n):
 
 def _take_drawn(drawn, positions):
     """Return all variables, one column per variable, from those that were drawn in an order."""
+    if not len(drawn):
+        return jnp.zeros((drawn.shape[1], len(positions)), drawn.dtype)
     return jnp.take(drawn, positions, axis=0, mode="fill", fill_value=0).T
 
 

@@ -60,6 +60,8 @@ def _divide_chains(draw, arrays, axes):
 
     ``axes`` are the axes of the chains of each array.
     """
+    if not arrays[-1].size:  # no variable has several states
+        return arrays[-1]
     mesh, n_chains = jax.sharding.get_abstract_mesh(), arrays[-1].shape[axes[-1]]
     if CHAINS not in mesh.axis_names or mesh.size == 1 or n_chains % mesh.size:
         return draw(*arrays)
@@ -132,8 +134,7 @@ def _draw_tile(coupling, scale, fields, noise, V, out, *, n):
 
 def _draw_states_of_chains(*arrays):
     """Draw the variables of chains on one device one after the other."""
-    coupling, *_, V = arrays
-    if _padded_length(len(coupling)) * CHAINS_A_KERNEL[1] > MAX_TILE or not len(V):
+    if _padded_length(len(arrays[0])) * CHAINS_A_KERNEL[1] > MAX_TILE:
         return loop_states_in_order(*arrays)
     return jax.lax.platform_dependent(
         *arrays, cuda=kernel_states_in_order, default=loop_states_in_order

@@ -19,9 +19,8 @@ from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows, is_mapped
 from ..learners.base import DataPhase
 from ..learners.registry import accepted
-from .optimizers import Pure
 from .settings import NoRestriction
-from .state import LoopState
+from .state import LoopState, Pure
 
 MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device

@@ -14,12 +14,11 @@ from .._utils.rows import sort_rows, take_minibatch
 from ..learners.registry import check_learner
 from ..samplers.smc import resample
 from .device import DeviceUpdates
-from .optimizers import InPlace
 from .preconditioning import make_preconditioner
 from .reports import SilentReports, warn_inference, warn_interrupted, warn_unconverged
 from .settings import MAX_UPDATES
 from .solvers import make_solver
-from .state import Progress, continue_from, first_state, recover
+from .state import InPlace, Progress, continue_from, first_state, recover
 
 
 def train(fit, learner, data, settings, attributes):
