@@ -25,9 +25,9 @@ import numpy as np
 from _common import bars, options, save
 from sklearn.exceptions import ConvergenceWarning
 
-from skmrf import RBM, BoltzmannMachine, CRBMStructuredPredictor
+from skmrf import RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
 from skmrf._jax import open_device
-from skmrf.energies import BipartiteEnergy, PairwiseEnergy
+from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
 from skmrf.learners import MLEBP, PCD
 from skmrf.likelihood import ais
 from skmrf.variational.bipartite import propagate
@@ -112,6 +112,30 @@ def pair_seconds(X, device, max_iter):
     return time.perf_counter() - start
 
 
+def table_seconds(X, device, max_iter):
+    """Return the seconds of a fit of tables of all pairs of columns."""
+    model = DiscreteMRF(
+        "pairwise", PCD(n_chains=1000, n_sweeps=1), alpha=0.001, batch_size=1000,
+        max_iter=max_iter, device=device, random_state=0,
+    )  # fmt: skip
+    start = time.perf_counter()
+    model.fit(X)
+    return time.perf_counter() - start
+
+
+def table_rows(n_rows=N_ROWS, n_columns=100, n_states=10):
+    """Return random rows of categories."""
+    return np.random.default_rng(4).integers(0, n_states, (n_rows, n_columns))
+
+
+def table_model(n_variables=100, n_states=10):
+    """Return a model of tables of all pairs of variables with random parameters."""
+    rng = np.random.default_rng(5)
+    cliques = [(i, j) for i in range(n_variables) for j in range(i)]
+    tables = rng.normal(0.0, 0.05, (len(cliques), n_states, n_states))
+    return FactorGraph([n_states] * n_variables, cliques, list(tables))
+
+
 def propagation_arrays(n_rows=100, n_visible=1000, n_hidden=500):
     """Return weights and fields of a conditional RBM with random parameters, for some rows."""
     rng = np.random.default_rng(3)
@@ -189,11 +213,23 @@ def time_work(X, devices, fast):
         fit = partial(pair_seconds, X[:, :200], device)
         row |= time_epochs(fit, most - 2, device)
     yield row
-    for what, energy in (("784 x 500", layer_model()), ("200 coupled variables", pair_model())):
+    row = {"work": "epoch of tables, 100 columns of 10 categories, batches and chains of 1000"}
+    for device, most in devices.items():
+        fit = partial(table_seconds, table_rows(), device)
+        row |= time_epochs(fit, min(most, 4) - 2 if device == "cpu" else most - 2, device)
+    yield row
+    models = {"784 x 500": layer_model(), "200 coupled variables": pair_model()}
+    for what, energy in models.items():
         yield {
             "work": f"annealing both ways, {what}, 1000 chains, 1000 temperatures",
             **{device: time_annealing(energy, device) for device in devices},
         }
+    few = {"n_chains": 100, "n_temperatures": 250}
+    yield {
+        "work": "annealing both ways, tables of 100 variables with 10 states, "
+        f"{few['n_chains']} chains, {few['n_temperatures']} temperatures",
+        **{device: time_annealing(table_model(), device, **few) for device in devices},
+    }
     yield from time_conditional(X, devices, fast)
     if not fast:
         yield from time_learners(X, devices)
