@@ -161,7 +161,11 @@ def record_sizes(monkeypatch):
     return sizes
 
 
-@pytest.mark.parametrize("options", [{}, {"early_stopping": True}, {"kind": "pairs"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"early_stopping": True}, {"kind": "pairs", "learner": PCD(n_chains=64, n_sweeps=1)}],
+    ids=str,
+)
 @pytest.mark.parametrize("device", ["jax", "cpu"])
 def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
     """A fit copies only small parts of the rows of a memory map, on the host and on the device."""

@@ -156,7 +156,7 @@ def test_clamped_entries_condition_the_other_entries(graph, seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("n_temperatures", [30, 600])
+@pytest.mark.parametrize("n_temperatures", [30, 300])
 def test_annealing_estimates_log_z(graph, n_temperatures, seed):
     rng = np.random.default_rng(seed)
     reference = random_product(graph.n_states, rng)
@@ -294,7 +294,7 @@ LONG_RUNS = [
     (PCD(n_chains=900, n_sweeps=20, n_annealed=50), "states", 0.0),
     (PCD(n_chains=900, n_sweeps=20), "no biases", 0.3),
     (CD(n_sweeps=30), "states", 0.3),
-    (CD(n_sweeps=60, start="random"), "states", 0.0),
+    (CD(n_sweeps=25, start="random"), "states", 0.0),
     (TemperedTransitions(n_chains=1500, n_temperatures=3), "states", 0.0),
     (ParallelTempering(n_chains=1200, betas=4), "states", 0.0),
     (ParallelTempering(n_chains=1200, betas=4), "no biases", 0.0),
@@ -374,7 +374,7 @@ def test_annealing_from_a_model(seed):
     X = exact_rows(energy, N_CHAINS, rng)
     X, backward = path._anneal(X, betas[::-1], chains, reverse=True)
     check_mean_weight(backward, -log_ratio)
-    slow = np.linspace(0.0, 1.0, 400)
+    slow = np.linspace(0.0, 1.0, 300)
     X, _ = path._anneal(exact_rows(reference, N_CHAINS, rng), slow, chains)
     check_draws(X, *visible_distribution(energy))
     X, _ = path._anneal(exact_rows(energy, N_CHAINS, rng), slow[::-1], chains, reverse=True)
@@ -427,7 +427,7 @@ def fit(X=ROWS, **options):
 
 @pytest.mark.parametrize(
     "learner",
-    ["pcd", *(pytest.param(name, marks=pytest.mark.long) for name in ("cd", "ptt", "psmc"))],
+    ["pcd", *(pytest.param(name, marks=pytest.mark.long) for name in ("cd", "ptt"))],
 )
 @quiet
 def test_fits_are_as_good_as_on_the_cpu(learner):
@@ -443,6 +443,7 @@ def test_fits_are_as_good_as_on_the_cpu(learner):
 
 
 @quiet
+@pytest.mark.long
 @pytest.mark.parametrize("estimator", [DiscreteMRF, BoltzmannMachine])
 def test_queries_of_a_fitted_model(estimator, monkeypatch):
     """Log Z and samples come from chains of the device; parameters are arrays of numpy."""
@@ -455,6 +456,7 @@ def test_queries_of_a_fitted_model(estimator, monkeypatch):
     monkeypatch.setattr("skmrf.inference.row_queries._is_exact_feasible", lambda *_: False)
     X = ROWS if estimator is DiscreteMRF else np.where(ROWS > 0, 1, -1)
     options = {"device": "jax", "max_iter": 20, "random_state": 0}
+    options |= {"alpha": 0.001} if estimator is BoltzmannMachine else {}
     model = estimator(learner="pcd", **options).fit(X)
     used.clear()
     assert model.log_partition_method_ == "ais"
@@ -578,8 +580,7 @@ def test_chains_of_tables_are_divided_among_devices():
         assert_array_equal(carry["learner"]["X"], alone["learner"]["X"])
         assert_allclose(found.energy_.flat, expected.energy_.flat, atol=1e-5)
         assert np.abs(found.energy_.flat[-6:]).max() > 0.05
-        for kind in GRAPHS:
-            test_annealing_estimates_log_z(GRAPHS[kind], 600, 0)
+        test_annealing_estimates_log_z(GRAPHS["states"], 300, 0)
         options = {"device": "jax", "random_state": 0, "method": "gibbs", "n_sweeps": 20}
         states = sample(GRAPHS["states"], 60, **options)
         first = devices.Device(jax.devices()[:1])
