@@ -297,7 +297,7 @@ def test_chains_of_a_reference_on_a_device(monkeypatch, device, sizes):
         return X, None
 
     monkeypatch.setitem(ais.__globals__, "sweep", record)
-    monkeypatch.setitem(ais.__globals__, "spawn_generators", lambda *_: None)
+    monkeypatch.setattr(ChainSettings, "spawn", lambda *_: None)
     energy = PairwiseEnergy(np.zeros((50, 50)), np.zeros(50))
     chains = ChainSettings(300, device=device)
     reference = _fit_reference(energy, chains, np.random.default_rng(0))
