@@ -13,12 +13,23 @@ from .._utils.namespaces import namespace, without_diagonal
 from .._utils.parallel import gram_matrix
 from .conditionals import BinaryConditionals, StateConditionals
 
+BYTES_A_COUPLING = 12  # of the matrix, of its positions and of its gradient
 LARGEST = 1e6  # log-potential; float32 would round away differences of larger ones
 
 
-def check_pairs(layout):
-    """Raise a ValueError unless the tables of a layout can be trained on a device of JAX."""
+def check_pairs(layout, max_bytes=np.inf):
+    """Raise a ValueError unless the tables of a layout can be trained on a device of JAX.
+
+    Its matrix, the positions and the gradient need at most ``max_bytes``.
+    """
     advice = 'Use other cliques, or device="cpu".'
+    needed = BYTES_A_COUPLING * float(layout.n_states.sum()) ** 2
+    if needed > max_bytes:
+        raise ValueError(
+            f"A device of JAX needs about {needed:.4g} bytes for couplings of all "
+            f"{layout.n_states.sum()} states of the variables, more than max_bytes="
+            f'{max_bytes:.4g}. Merge rare states, raise max_bytes, or use device="cpu".'
+        )
     wrong = np.flatnonzero((layout.orders < 1) | (layout.orders > 2))
     if wrong.size:
         raise ValueError(

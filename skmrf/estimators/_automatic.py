@@ -307,6 +307,7 @@ def _refine(fits, choice, fold, parameters):
     learner, n_rows = _refinement.make_learner(), effective_rows(fold.train)
     centre = _centre(fold.reference, parameters)
     strengths = _refinement.decreasing_strengths(fits.strengths[choice])
+    parameters = _refinement.parameters_of(parameters, fold.reference)
     settings = [
         parameters.settings(
             learner, fold.reference, fold.train, alpha=strength / n_rows, centre=centre,

@@ -29,6 +29,7 @@ MAX_STRENGTHS = 3
 MIN_BATCH = 2048
 N_BATCHES = 20  # at most, per epoch
 MAX_WORK = 1e8  # of an update: chains times the table entries that a sweep reads
+MAX_DEVICE_STATES = 4096  # of all variables; a device keeps ten matrices with as many rows
 MAX_EXACT_ENTRIES = 2**24  # of exact inference; about a second
 N_TEMPERATURES = 200  # of the estimate of log Z that compares two models
 
@@ -74,6 +75,24 @@ def is_possible(energy, parameters):
         and not layout.is_tied
         and N_CHAINS * layout.n_entries_read <= MAX_WORK
     )
+
+
+def parameters_of(parameters, energy):
+    """Return the parameters of a refinement, on the CPU if a device needs too much memory.
+
+    Parameters
+    ----------
+    parameters : TrainingParameters
+        Parameters of the estimator.
+    energy : FactorGraph
+        Model.
+
+    Returns
+    -------
+    TrainingParameters
+        The same parameters, with ``device="cpu"`` if the variables have more than 4096 states.
+    """
+    return parameters.on_cpu() if energy.n_states.sum() > MAX_DEVICE_STATES else parameters
 
 
 def settings_of(settings, energy, data, *, is_short=False):

@@ -28,7 +28,7 @@ from ._automatic import (
 )
 from ._base import unchanged_on_error
 from ._density import VisibleEstimator
-from ._refinement import settings_of
+from ._refinement import parameters_of, settings_of
 from ._session import FitSession, fitted_attributes
 from ._structure import clone_for_categories
 from ._training import TrainingParameters, check_memory, hold_out, rows_of_log_partition
@@ -359,6 +359,8 @@ class DiscreteMRF(VisibleEstimator):
         """Train the planned model, and return the fitted attributes."""
         if plan.learner.deterministic:
             parameters = parameters.on_cpu()
+        elif plan.is_refined:
+            parameters = parameters_of(parameters, fit.energy)
         fit.begin(plan.data, encoder.categories)
         data, held_out = hold_out(plan.data, parameters, fit.rng)
         moments = data_moments.complete_moments(fit.energy, data)
@@ -438,7 +440,7 @@ class DiscreteMRF(VisibleEstimator):
             flat = resolve_cliques(self.cliques, n, vars(self).get("feature_names_in_"))
         layout = Layout.build(n_states, flat, self.tie)
         if self.device != "cpu":
-            check_pairs(layout)
+            check_pairs(layout, self.max_bytes)
         remedy = "Use fewer or smaller cliques, merge rare categories, or raise max_bytes."
         check_memory(layout.n_parameters, self.max_bytes, "log-potentials", remedy)
         return layout
