@@ -119,7 +119,8 @@ class DiscreteMRF(VisibleEstimator):
     n_iter_no_change : int, default=5
         Number of epochs without a better score after which early stopping ends training.
     max_bytes : float, default=4 * 2**30
-        Maximum memory in bytes of the tables during training, and of exact inference (4 GiB).
+        Maximum memory in bytes of the tables during training, of exact inference, and of the
+        couplings of all categories on a device (4 GiB).
     warm_start : bool, default=False
         Whether :meth:`fit` continues training from the previous fit, including the Markov chains
         and the state of the optimizer.

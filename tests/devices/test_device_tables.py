@@ -541,7 +541,7 @@ def test_wrong_models_for_a_device():
         ({"learner": "pseudo-likelihood"}, r"PseudoLikelihood\(\) does not run on a device"),
         ({"learner": "bpchain-cd"}, r"BPChainCD\(\) does not run on a device"),
         ({"device": "gpus"}, "device must be one of"),
-        ({"max_bytes": 2500}, r"about 2352 bytes .* all 14 states .* max_bytes=2500"),
+        ({"max_bytes": 2000}, r"about 2352 bytes .* all 14 states .* max_bytes=2000"),
     ]
     for options, message in cases:
         with pytest.raises(ValueError, match=message):
