@@ -18,6 +18,8 @@ from skmrf._utils.rows import Batch
 from skmrf.energies import FactorGraph
 from skmrf.energies.dense_tables import find_positions
 from skmrf.energies.layout import Layout
+from skmrf.estimators._refinement import parameters_of
+from skmrf.estimators._training import TrainingParameters
 from skmrf.inference import sample
 from skmrf.learners import (
     CD,
@@ -492,6 +494,14 @@ def test_refinement_on_a_device(monkeypatch):
     independent = DiscreteMRF("independent").fit(X).score(test)
     assert min(scores) > independent + 1.0
     assert abs(scores[0] - scores[1]) < 0.05
+
+
+def test_large_refinements_run_on_the_cpu():
+    """A device keeps matrices with a row per category of each column."""
+    parameters = TrainingParameters.of(DiscreteMRF(device="jax"))
+    for n_states, name in (([4096], "jax"), ([4000, 97], "cpu")):
+        graph = FactorGraph.from_layout(Layout.build(n_states, [(0,)]))
+        assert parameters_of(parameters, graph).device == name
 
 
 @quiet
