@@ -13,7 +13,7 @@ from .._utils.namespaces import namespace, without_diagonal
 from .._utils.parallel import gram_matrix
 from .conditionals import BinaryConditionals, StateConditionals
 
-LARGEST = 1e6  # log-potential; float32 would round away differences of larger ones
+LARGEST = 1e6  # log-potential; float32 rounds sums with larger ones by more than 0.03
 
 
 def check_pairs(layout):
@@ -96,7 +96,7 @@ def conditionals_of_tables(tables):
     if orders.max(initial=0) > 2:
         raise ValueError(
             "A device of JAX samples models whose tables have at most two variables; this model "
-            f'has a table of {orders.max()}. Use device="cpu".'
+            f'has a table of {orders.max()} variables. Use device="cpu".'
         )
     if not (np.abs(tables.flat) <= LARGEST).all():
         raise ValueError(
@@ -109,7 +109,7 @@ def conditionals_of_tables(tables):
 
 
 def conditionals_of_flat(flat, n_states, matrix):
-    """Return the conditionals of an array of JAX with all tables.
+    """Return the conditionals of a model whose tables are in one array of JAX.
 
     Parameters
     ----------
