@@ -1,8 +1,8 @@
 """Gibbs sweeps of many Markov chains in JAX.
 
-All functions take arrays with one row per chain, of the states 0 and 1. Along a path, matrix
-products have the full precision of float32, because rounded weights would be those of a model with
-another log Z. In training, they have the default precision of the device.
+All functions take arrays of state codes with one row per chain. Along a path, matrix products have
+the full precision of float32, because rounded weights would be those of a model with another log Z.
+In training, they have the default precision of the device.
 """
 
 from contextlib import nullcontext
@@ -155,7 +155,7 @@ class DeviceChains:
             Couplings and biases of all states, and the numbers of states.
         base : tuple of arrays
             Couplings and biases of all states at beta = 0. The couplings have the shape (0, 0) if
-            they are zero.
+            they are zero. Otherwise ``betas`` must be the same for all chains.
         order, betas, X, clamped
             As in :meth:`sweep_in_order`.
 
@@ -283,14 +283,14 @@ def _sweep_states(arrays, V, clamped, before, beta, key):
 
 
 def _positions_of(order, n):
-    """Return the position in an order of each variable; other variables have one state, 0."""
+    """Return the position of each variable in ``order``, or its length for other variables."""
     positions = np.full(n, len(order))
     positions[order] = np.arange(len(order))
     return positions
 
 
 def _take_drawn(drawn, positions):
-    """Return all variables, one column per variable, from those that were drawn in an order."""
+    """Return the states of all variables, one column per variable; those not drawn are 0."""
     if not len(drawn):
         return jnp.zeros((drawn.shape[1], len(positions)), drawn.dtype)
     return jnp.take(drawn, positions, axis=0, mode="fill", fill_value=0).T

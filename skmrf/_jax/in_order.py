@@ -1,7 +1,7 @@
-"""Draws of variables one after the other in JAX, by one kernel on a GPU.
+"""Gibbs updates of variables one after the other in JAX, by one kernel on a GPU.
 
 A GPU runs one kernel for a group of chains, because a kernel for each variable would take longer to
-start than to run. Several devices draw their own chains.
+start than to run. With several devices, each device draws its own chains.
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ CHAINS = "skmrf_chains"  # axis that is divided among devices; not a name in a m
 CHAINS_A_KERNEL = 16, 4  # most and fewest of a kernel that draws variables one after the other
 MAX_TILE = 2**15  # fields of such a kernel, so many that the registers of eight warps hold them
 WARP_TILE = 2**12  # fields that the registers of a warp hold
-STATES_WARP_TILE = 2**11  # the same for scores of states, besides the changes that are added
+STATES_WARP_TILE = 2**11  # scores of states that a warp holds, beside the changes of the scores
 
 
 def draw_in_order(coupling, scale, field, noise, V):
@@ -56,9 +56,10 @@ def draw_states_in_order(coupling, first, sizes, scale, scores, V):
 
 
 def _divide_chains(draw, arrays, axes):
-    """Return ``draw(*arrays)``, on each device for its own chains; the result is like the last one.
+    """Return ``draw(*arrays)``, computed by each device for its own chains.
 
-    ``axes`` are the axes of the chains of each array.
+    ``axes`` has the axis of the chains in each array, or None. The result has the shape of the last
+    array.
     """
     if not arrays[-1].size:  # no variable has several states
         return arrays[-1]
@@ -66,7 +67,7 @@ def _divide_chains(draw, arrays, axes):
     if CHAINS not in mesh.axis_names or mesh.size == 1 or n_chains % mesh.size:
         return draw(*arrays)
     specs = [PartitionSpec() if k is None else PartitionSpec(*[None] * k, CHAINS) for k in axes]
-    options = {"in_specs": tuple(specs), "out_specs": specs[-1], "check_vma": False}  # the kernel
+    options = {"in_specs": tuple(specs), "out_specs": specs[-1], "check_vma": False}  # for kernels
     return jax.shard_map(draw, **options)(*arrays)
 
 

@@ -14,7 +14,7 @@ from .._utils.parallel import gram_matrix
 from .conditionals import BinaryConditionals, StateConditionals
 
 BYTES_A_COUPLING = 12  # of the matrix, of its positions and of its gradient
-LARGEST = 1e6  # log-potential; float32 would round away differences of larger ones
+LARGEST = 1e6  # log-potential; float32 rounds sums with larger ones by more than 0.03
 
 
 def check_pairs(layout, max_bytes=np.inf):
@@ -107,7 +107,7 @@ def conditionals_of_tables(tables):
     if orders.max(initial=0) > 2:
         raise ValueError(
             "A device of JAX samples models whose tables have at most two variables; this model "
-            f'has a table of {orders.max()}. Use device="cpu".'
+            f'has a table of {orders.max()} variables. Use device="cpu".'
         )
     if not (np.abs(tables.flat) <= LARGEST).all():
         raise ValueError(
@@ -120,7 +120,7 @@ def conditionals_of_tables(tables):
 
 
 def conditionals_of_flat(flat, n_states, matrix):
-    """Return the conditionals of an array of JAX with all tables.
+    """Return the conditionals of a model whose tables are in one array of JAX.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         return self._cache["log_partition"]
 
     def _include_modes(self, result):
-        """Return log Z, or the lower bound of the modes of the model if it is larger; warn then."""
+        """Raise log Z to the lower bound of the modes; warn if the interval excludes the bound."""
         bound = mode_bound(self.energy_, self._rng())
         if bound > (result.upper if result.upper < np.inf else result.value):
             warn_caller(

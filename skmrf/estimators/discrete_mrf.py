@@ -128,9 +128,11 @@ class DiscreteMRF(VisibleEstimator):
         Number of threads over blocks of Markov chains. Results do not depend on it.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
         Device of Markov chains and of stochastic training: the compiled functions of numba, a GPU,
-        or the default device of JAX. Except on the CPU, cliques have at most two columns, and no
-        tables are tied. All learners by sampling run on it. What "auto" does by a deterministic
-        solver runs on the CPU.
+        or the default device of JAX. Except on the CPU, cliques must have at most two columns and
+        no shared tables (``tie``), and the learner must be "auto", "pcd", "ptt", "cd", "smc",
+        "psmc", "tempered-transitions", "parallel-tempering", "mcmc-mle" or "pf-mcmc-mle". The
+        deterministic solvers of "auto" run on the CPU. See the page "Training on a GPU" of the user
+        guide.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training and of the estimate of log Z. An int makes fits reproducible.
     verbose : int, default=0

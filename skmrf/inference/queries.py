@@ -382,7 +382,8 @@ def sample(
         Options of the method:
 
         - "gibbs": ``n_sweeps``, ``n_jobs``, ``device``. A ``device`` of JAX ("gpu", "cuda" or
-          "jax") takes models of two-state variables that interact in pairs.
+          "jax") takes models of two-state variables that interact in pairs, and models of tables of
+          at most two variables without zero potentials.
         - "bpchain": ``n_steps``, ``conditionals``, ``order``, ``clip``.
 
     Returns

@@ -119,7 +119,7 @@ class PCD(ParticleLearner):
 
 
 def _restart(energy, n_annealed, chains, rng):
-    """Return visible and hidden states, of which the first ones are distinct annealed states."""
+    """Return the states of all chains after the first ones restart at distinct annealed states."""
     X, hidden = chains
     if is_numpy(X):
         modes, X = annealed_states(energy, n_annealed, rng), X.copy()

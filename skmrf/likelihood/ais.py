@@ -105,8 +105,9 @@ def ais(
         Number of threads over blocks of 64 chains. The result does not depend on it.
     device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
         Device of the chains: the compiled functions of numba, a GPU, or the default device of JAX.
-        The models are those of two-state variables. The parameters and the states have the data
-        type float32 there.
+        Except on the CPU, the energy must be a model of two-state variables that interact in pairs,
+        with or without a layer of hidden units, or a model of tables of at most two variables
+        without zero potentials. The parameters and the states then have the data type float32.
 
     Returns
     -------

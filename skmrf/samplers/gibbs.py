@@ -130,8 +130,8 @@ class Product:
         ----------
         n_rows : int
             Number of samples.
-        rng : numpy.random.Generator
-            Source of randomness.
+        rng : numpy.random.Generator, or DeviceChains
+            Source of randomness. With ``DeviceChains``, the result is an array of JAX.
 
         Returns
         -------
@@ -151,7 +151,7 @@ class Product:
         return X
 
     def _sample_on_device(self, n_rows, chains):
-        """Return the result of :meth:`sample` as an array of JAX, by the largest noisy score."""
+        """Return the result of :meth:`sample` as an array of JAX, by the Gumbel-max method."""
         uniform = chains.random((n_rows, len(self.log_p)))
         xp, state = namespace(uniform), np.arange(len(self.log_p))
         start = xp.asarray(self.start)

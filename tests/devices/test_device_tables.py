@@ -405,7 +405,7 @@ def test_variables_with_one_state():
 def test_models_that_a_device_cannot_sample():
     options = {"method": "gibbs", "device": "jax"}
     triple = FactorGraph([2, 2, 3], [(0, 1, 2)], [np.zeros((2, 2, 3))])
-    with pytest.raises(ValueError, match=r'a table of 3. Use device="cpu"'):
+    with pytest.raises(ValueError, match=r'a table of 3 variables. Use device="cpu"'):
         sample(triple, 3, **options)
     for worst in (-np.inf, 1e7):
         graph = FactorGraph([3], [(0,)], [[0.0, 1.0, worst]])
