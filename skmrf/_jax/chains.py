@@ -165,9 +165,9 @@ class DeviceChains:
             As in :meth:`sweep_layers`, without the constant of the conditionals.
         """
         coupling, bias, _, n_states = conditionals
-        drawn = (np.cumsum(n_states) - n_states)[order], n_states[order]
+        first_and_size = (np.cumsum(n_states) - n_states)[order], n_states[order]
         given = coupling, bias, *base, *state_columns(n_states)
-        arrays = *given, order, _positions_of(order, len(n_states)), *drawn
+        arrays = *given, order, _positions_of(order, len(n_states)), *first_and_size
         return self._follow(STATES, arrays, betas, X, clamped)
 
     def _follow(self, path_function, arrays, betas, X, clamped):

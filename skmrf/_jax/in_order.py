@@ -71,13 +71,21 @@ def _divide_chains(draw, arrays, axes):
     return jax.shard_map(draw, **options)(*arrays)
 
 
-def _draw_chains(coupling, scale, field, noise, V):
+def _draw_chains(*arrays):
+    """Draw the two-state variables of chains on one device one after the other."""
+    return _run_on_platform(kernel_in_order, loop_in_order, arrays)
+
+
+def _draw_states_of_chains(*arrays):
     """Draw the variables of chains on one device one after the other."""
-    if V.shape[0] * CHAINS_A_KERNEL[1] > MAX_TILE:
-        return loop_in_order(coupling, scale, field, noise, V)
-    return jax.lax.platform_dependent(
-        coupling, scale, field, noise, V, cuda=kernel_in_order, default=loop_in_order
-    )
+    return _run_on_platform(kernel_states_in_order, loop_states_in_order, arrays)
+
+
+def _run_on_platform(kernel, loop, arrays):
+    """Run a kernel on a GPU if the registers hold the fields of few chains, else a loop."""
+    if _padded_length(len(arrays[0])) * CHAINS_A_KERNEL[1] > MAX_TILE:
+        return loop(*arrays)
+    return jax.lax.platform_dependent(*arrays, cuda=kernel, default=loop)
 
 
 def loop_in_order(coupling, scale, field, noise, V):
@@ -98,18 +106,24 @@ def kernel_in_order(coupling, scale, field, noise, V, *, interpret=False):
     rows = _padded_length(n)
     group = min(CHAINS_A_KERNEL[0], MAX_TILE // rows)
     columns = -(-n_chains // group)
-    width = columns * group - n_chains
-    padded = [jnp.pad(a, ((0, rows - n), (0, width))) for a in (field, noise, V)]
+    more_chains = columns * group - n_chains
+    padded = [jnp.pad(a, ((0, rows - n), (0, more_chains))) for a in (field, noise, V)]
     coupling = jnp.pad(coupling, ((0, rows - n), (0, rows - n)))
-    scale = jnp.pad(scale, (0, width))
-    few = pallas.BlockSpec((group,), lambda c: (c,))
-    tile = pallas.BlockSpec((rows, group), lambda c: (0, c))
+    scale = jnp.pad(scale, (0, more_chains))
+    scale_block = pallas.BlockSpec((group,), lambda c: (c,))
+    field_block = pallas.BlockSpec((rows, group), lambda c: (0, c))
     out = pallas.pallas_call(
         partial(_draw_tile, n=n),
         out_shape=jax.ShapeDtypeStruct(padded[2].shape, V.dtype),
         grid=(columns,),
-        in_specs=[pallas.BlockSpec((rows, rows), lambda _: (0, 0)), few, tile, tile, tile],
-        out_specs=tile,
+        in_specs=[
+            pallas.BlockSpec((rows, rows), lambda _: (0, 0)),
+            scale_block,
+            field_block,
+            field_block,
+            field_block,
+        ],
+        out_specs=field_block,
         compiler_params=triton.CompilerParams(
             num_warps=max(4, rows * group // WARP_TILE), num_stages=1
         ),
@@ -133,15 +147,6 @@ def _draw_tile(coupling, scale, fields, noise, V, out, *, n):
     jax.lax.fori_loop(0, n, draw, fields[...])
 
 
-def _draw_states_of_chains(*arrays):
-    """Draw the variables of chains on one device one after the other."""
-    if _padded_length(len(arrays[0])) * CHAINS_A_KERNEL[1] > MAX_TILE:
-        return loop_states_in_order(*arrays)
-    return jax.lax.platform_dependent(
-        *arrays, cuda=kernel_states_in_order, default=loop_states_in_order
-    )
-
-
 def loop_states_in_order(coupling, first, sizes, scale, scores, V):
     """Draw variables with any number of states, with several small JAX operations per variable."""
 
@@ -162,26 +167,28 @@ def kernel_states_in_order(coupling, first, sizes, scale, scores, V, *, interpre
     columns = _padded_length(n_states)
     group = min(CHAINS_A_KERNEL[0], MAX_TILE // columns)
     n_groups = -(-n_chains // group)
-    width, more = n_groups * group - n_chains, columns - n_states
-    scores = jnp.pad(scores, ((0, width), (0, more)))
-    coupling = jnp.pad(coupling, ((0, 0), (0, more)))
-    V = jnp.pad(V, ((0, 0), (0, width)))
+    more_chains, more_states = n_groups * group - n_chains, columns - n_states
+    scores = jnp.pad(scores, ((0, more_chains), (0, more_states)))
+    coupling = jnp.pad(coupling, ((0, 0), (0, more_states)))
+    V = jnp.pad(V, ((0, 0), (0, more_chains)))
     first, last = (a.astype(jnp.int32) for a in (first, first + sizes))
-    few = pallas.BlockSpec((group,), lambda c: (c,))
-    whole = [pallas.BlockSpec(a.shape, lambda _, k=a.ndim: (0,) * k) for a in (coupling, first)]
-    codes = pallas.BlockSpec((n, group), lambda c: (0, c))
-    tile = pallas.BlockSpec((group, columns), lambda c: (c, 0))
+    scale_block = pallas.BlockSpec((group,), lambda c: (c,))
+    shared_blocks = [
+        pallas.BlockSpec(a.shape, lambda _, k=a.ndim: (0,) * k) for a in (coupling, first)
+    ]
+    code_block = pallas.BlockSpec((n, group), lambda c: (0, c))
+    score_block = pallas.BlockSpec((group, columns), lambda c: (c, 0))
     out = pallas.pallas_call(
         partial(_draw_tile_of_states, n=n),
         out_shape=jax.ShapeDtypeStruct(V.shape, jnp.int32),
         grid=(n_groups,),
-        in_specs=[*whole, whole[1], few, tile, codes],
-        out_specs=codes,
+        in_specs=[*shared_blocks, shared_blocks[1], scale_block, score_block, code_block],
+        out_specs=code_block,
         compiler_params=triton.CompilerParams(
             num_warps=max(4, columns * group // STATES_WARP_TILE), num_stages=1
         ),
         interpret=interpret,
-    )(coupling, first, last, jnp.pad(scale, (0, width)), scores, V)
+    )(coupling, first, last, jnp.pad(scale, (0, more_chains)), scores, V)
     return out[:, :n_chains]
 
 

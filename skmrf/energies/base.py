@@ -25,14 +25,10 @@ class Energy(ABC):
     multiplicity : dict of str to int
         Number of entries of an array of ``theta`` that hold the same parameter, by name of the
         array. It is 2 for a symmetric matrix. An array that is not listed has multiplicity 1.
-    n_device_entries : int
-        Number of entries of the arrays that an update on a device of JAX needs besides those of
-        the shape of ``theta``.
     """
 
     theta: Theta
     multiplicity: ClassVar[dict[str, int]] = {}
-    n_device_entries: int = 0
 
     @abstractmethod
     def with_theta(self, theta):
@@ -49,6 +45,13 @@ class Energy(ABC):
         Energy
             An energy of the same class.
         """
+
+    def n_device_entries(self, n_rows):
+        """Return the number of entries of arrays on a device that have other shapes than theta.
+
+        ``n_rows`` is the number of rows of states of an update. States are not counted.
+        """
+        return 0
 
     def device_arrays(self):
         """Return the index arrays that functions on a device of JAX need, a dict; {} by default."""

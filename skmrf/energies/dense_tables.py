@@ -37,7 +37,9 @@ def check_pairs(layout, max_bytes=np.inf):
             f"{layout.cliques[wrong[0]]} has {layout.orders[wrong[0]]}. {advice}"
         )
     if layout.is_tied:
-        raise ValueError(f"A device of JAX cannot train tables that are tied. {advice}")
+        raise ValueError(
+            'A device of JAX cannot train tables that are tied. Set tie=None, or device="cpu".'
+        )
     ends = layout.clique_vars[layout.clique_ptr[:-1]], layout.clique_vars[layout.clique_ptr[1:] - 1]
     keys = np.minimum(*ends).astype(np.int64) * len(layout.n_states) + np.maximum(*ends)
     is_first = np.zeros(len(keys), dtype=bool)

@@ -1,14 +1,13 @@
 """Discrete Markov random field given by tables of log-potentials, and strengths of its pairs."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
 from .._utils.codes import check_evidence
-from .dense_tables import find_positions
+from . import dense_tables
 from .layout import Layout
-from .table_backed import NAME, TableEnergy
+from .table_backed import NAME, TableEnergy, split_phases
 
 MAX_LOG_POTENTIAL_SUM = 1e306  # below the largest float, so that sums do not overflow
 
@@ -190,16 +189,16 @@ class FactorGraph(TableEnergy):
 
     def device_arrays(self):
         """Return the positions of the tables in a matrix over all states."""
-        return find_positions(self.layout)
+        return dense_tables.find_positions(self.layout)
 
     def with_device_arrays(self, arrays):
-        """Return the same energy with the result of :meth:`device_arrays` on a device."""
-        return FactorGraph.from_layout(replace(self.layout, positions=arrays), self.flat)
+        """Return the same model for arrays of JAX, with the result of :meth:`device_arrays`."""
+        return MatrixFactorGraph(self.layout, self.theta, arrays)
 
-    @property
-    def n_device_entries(self):
-        """Number of entries of the matrix of all states, of its positions and of its gradient."""
-        return 3 * int(self.n_states.sum()) ** 2
+    def n_device_entries(self, n_rows):
+        """Return the number of entries of couplings of all states and of indicators of rows."""
+        n_states = int(self.n_states.sum())
+        return (3 * n_states + 4 * n_rows) * n_states
 
     def factor_graph(self):
         """Return this factor graph."""
@@ -267,6 +266,42 @@ class FactorGraph(TableEnergy):
         layout = Layout.build(self.n_states[keep], cliques)
         flat = np.concatenate([t.ravel() for t in tables]) if tables else np.zeros(0)
         return FactorGraph.from_layout(layout, flat)
+
+
+class MatrixFactorGraph(FactorGraph):
+    """Factor graph of arrays of JAX, which computes with a matrix over all states.
+
+    Parameters
+    ----------
+    layout : Layout
+        Cliques of one or two variables.
+    theta : dict of str to array
+        All log-potentials, as in :class:`FactorGraph`.
+    positions : dict of str to array
+        Result of :func:`~skmrf.energies.dense_tables.find_positions`.
+    """
+
+    def __init__(self, layout, theta, positions):
+        self.layout, self.n_states = layout, layout.n_states
+        self.theta, self.positions = theta, positions
+
+    def with_theta(self, theta):
+        """Return the same energy with other parameters, which are neither checked nor copied."""
+        return MatrixFactorGraph(self.layout, theta, self.positions)
+
+    def log_potential(self, X):
+        """Return ``log f`` in nats of each row of state codes."""
+        return dense_tables.log_potentials(self.flat, X, self.n_states, self.positions["matrix"])
+
+    def conditionals(self):
+        """Return the arrays for Gibbs sampling."""
+        return dense_tables.conditionals_of_flat(self.flat, self.n_states, self.positions["matrix"])
+
+    def table_moments(self, *signed_phases):
+        """Return the sum of the clique marginals of several phases, each multiplied by a sign."""
+        total, states = split_phases(signed_phases)
+        entries = self.positions["entries"]
+        return total + dense_tables.table_frequencies(states, self.n_states, entries)
 
 
 def pair_strengths(graph):

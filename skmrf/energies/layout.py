@@ -124,9 +124,6 @@ class Layout:
         Number of entries of each clique's table.
     n_parameters : int
         Number of entries of all tables, with each tied table counted once.
-    positions : dict of str to array, optional
-        Index arrays from :func:`~skmrf.energies.dense_tables.find_positions`. Only compiled
-        functions of JAX need them.
     """
 
     n_states: np.ndarray
@@ -136,7 +133,6 @@ class Layout:
     table_start: np.ndarray
     table_size: np.ndarray
     n_parameters: int
-    positions: dict | None = None
 
     @classmethod
     def build(cls, n_states, cliques, tie=None):

@@ -11,7 +11,6 @@ from .._utils.codes import check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.parallel import gram_matrix, run_blocks
 from .._utils.phases import CliqueMoments, States
-from . import dense_tables
 from .conditionals import BinaryConditionals, TableConditionals
 from .layout import Layout
 from .protocols import DiscreteEnergy
@@ -97,9 +96,6 @@ class TableBackedEnergy(DiscreteEnergy):
     def log_potential(self, X):
         """Return ``log f`` in nats of each row of state codes."""
         layout = self.layout
-        if layout.positions is not None:
-            matrix = layout.positions["matrix"]
-            return dense_tables.log_potentials(self.flat, X, layout.n_states, matrix)
         X = check_states(X, layout.n_states)
         out = np.empty(len(X))
         if self._binary is None or not layout.is_dense:
@@ -130,10 +126,6 @@ class TableBackedEnergy(DiscreteEnergy):
 
     def conditionals(self):
         """Return the arrays for Gibbs sampling: couplings and biases, or tables."""
-        layout = self.layout
-        if layout.positions is not None:
-            matrix = layout.positions["matrix"]
-            return dense_tables.conditionals_of_flat(self.flat, layout.n_states, matrix)
         if self._binary is not None:
             return self._binary
         return self.table_conditionals()
@@ -170,17 +162,8 @@ class TableBackedEnergy(DiscreteEnergy):
         ndarray of shape (n_entries,)
             Signed sum of clique marginals.
         """
-        positions, states = self.layout.positions, []
-        out = np.zeros(self.layout.n_parameters) if positions is None else 0.0
-        for phase, sign in signed_phases:
-            if isinstance(phase, States):
-                weights = sign * normalized_weights(phase.log_weights, len(phase.visible))
-                states.append((phase.visible, weights))
-            else:
-                out = out + sign * phase.moments[NAME]
-        if positions is not None:
-            given = states, self.n_states, positions["entries"]
-            return out + dense_tables.table_frequencies(*given)
+        out, states = split_phases(signed_phases)
+        out = out + np.zeros(self.layout.n_parameters)
         if self.layout.is_binary_pairwise and self.layout.is_dense:
             self._add_gram(states, out)
         else:
@@ -232,3 +215,28 @@ class TableEnergy(TableBackedEnergy):
 
 def _row_chunks(n_rows):
     return [slice(s, s + CHUNK) for s in range(0, n_rows, CHUNK)]
+
+
+def split_phases(signed_phases):
+    """Return the sum of the clique marginals that are given, and the states with signed weights.
+
+    Parameters
+    ----------
+    signed_phases : sequence of (phase, float)
+        Phases with their signs, as in :meth:`TableBackedEnergy.table_moments`.
+
+    Returns
+    -------
+    total : ndarray of shape (n_entries,), or 0.0 if no clique marginals are given
+        Signed sum of clique marginals.
+    states : list of (array, array)
+        State codes of shape (n_rows, n_variables) and weights of shape (n_rows,).
+    """
+    total, states = 0.0, []
+    for phase, sign in signed_phases:
+        if isinstance(phase, States):
+            weights = sign * normalized_weights(phase.log_weights, len(phase.visible))
+            states.append((phase.visible, weights))
+        else:
+            total = total + sign * phase.moments[NAME]
+    return total, states

@@ -17,7 +17,7 @@ from ..exact import expectations
 from ..inference import row_queries
 from ..likelihood import log_partition_bounds
 from ..likelihood.bounds import exact_fits
-from ..likelihood.intervals import raise_to_bound
+from ..likelihood.intervals import is_below, raise_to_bound
 from ..likelihood.ladder import burn_in, combine, ladder_log_partition
 from ..samplers import gibbs_queries
 from ..samplers.enumerated_states import mode_bound
@@ -124,7 +124,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
     def _include_modes(self, result):
         """Raise log Z to the lower bound of the modes; warn if the interval excludes the bound."""
         bound = mode_bound(self.energy_, self._rng())
-        if bound > (result.upper if result.upper < np.inf else result.value):
+        if is_below(result, bound):
             warn_caller(
                 f"log Z is at least {bound:.6g}, but its estimate is {result.value:.6g}: the model "
                 "has modes far from the training rows, so log-likelihoods are lower than they "

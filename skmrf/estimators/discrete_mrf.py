@@ -16,7 +16,7 @@ from ..energies.dense_tables import check_pairs
 from ..energies.layout import Layout
 from ..energies.protocols import BinaryPairwiseEnergy, factor_graph_of
 from ..training import data_moments, initial_values, loop
-from ..training.device import check_learner
+from ..training.device import check_device_learner
 from ..training.held_out import held_out_score
 from ._automatic import (
     FINAL_GAIN,
@@ -404,7 +404,7 @@ class DiscreteMRF(VisibleEstimator):
             return None
         learner = self._check_learner()
         if self.device != "cpu":
-            check_learner(learner, FactorGraph)
+            check_device_learner(learner, self._energy_type)
         return learner
 
     def _previous_plan(self, energy, data, learner, parameters):

@@ -97,8 +97,8 @@ class PCD(ParticleLearner):
 
     def _restart(self, energy, step, state, rng):
         """Restart some chains at states of simulated annealing, in every tenth step."""
-        n_annealed, chains = min(self.n_annealed, len(state.X)), (state.X, state.hidden_states)
-        is_due, restart = step % ANNEALING_INTERVAL == 0, partial(_restart, energy, n_annealed)
+        restart = partial(_restart_chains, energy, min(self.n_annealed, len(state.X)))
+        chains, is_due = (state.X, state.hidden_states), step % ANNEALING_INTERVAL == 0
         if not is_numpy(state.X):
             chains = rng.run_if(is_due, restart, chains)
         elif is_due:
@@ -118,7 +118,7 @@ class PCD(ParticleLearner):
         return replace(state, X=X, hidden=means, hidden_states=H)
 
 
-def _restart(energy, n_annealed, chains, rng):
+def _restart_chains(energy, n_annealed, chains, rng):
     """Return the states of all chains after the first ones restart at distinct annealed states."""
     X, hidden = chains
     if is_numpy(X):

@@ -24,7 +24,7 @@ from .intervals import (
     is_inside,
     zero_probability_result,
 )
-from .model_path import ChainSettings, ModelPath, check_reference_model
+from .model_path import AnnealingChains, ModelPath, check_reference_model
 
 FIRST_TEMPERATURES = 1000
 GROWTH = 4
@@ -157,7 +157,7 @@ def ais(
     check_choice("schedule", schedule, ("adaptive", "linear"))
     if start is not None:
         start = _check_start(start, energy)
-    chains = ChainSettings(n_chains, n_jobs, open_device(device))
+    chains = AnnealingChains(n_chains, n_jobs, open_device(device))
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
         first = _fit_reference(energy, chains, rng) if reference is None else reference
@@ -265,9 +265,9 @@ def raise_bound(
     rng = check_generator(random_state)
     X = check_states(dense_rows(X), energy.visible_states)
     if reference is None:
-        reference = _fit_reference(energy, ChainSettings(N_PILOT_CHAINS, n_jobs), rng)
+        reference = _fit_reference(energy, AnnealingChains(N_PILOT_CHAINS, n_jobs), rng)
     _check_reference(reference, energy)
-    schedule = _choose_betas(energy, reference, ChainSettings(N_PILOT_CHAINS), "adaptive", rng)
+    schedule = _choose_betas(energy, reference, AnnealingChains(N_PILOT_CHAINS), "adaptive", rng)
     betas = _interpolate(schedule, n_temperatures)[::-1]
     out = energy.log_marginal(X).astype(float)
     possible = np.flatnonzero(out > -np.inf)
@@ -433,7 +433,7 @@ class _AnnealingPath(NamedTuple):
     reference: Product
     betas_of_schedule: np.ndarray
     start: np.ndarray | None
-    chains: ChainSettings
+    chains: AnnealingChains
     first_temperatures: int = FIRST_TEMPERATURES
 
     @property

@@ -75,10 +75,19 @@ def compare_references(result, other, max_width):
     return joined
 
 
+def is_below(result, bound):
+    """Return whether a result is below a lower bound of log Z.
+
+    The upper limit decides; for a result without an upper limit, the value.
+    """
+    return bound > (result.upper if result.upper < np.inf else result.value)
+
+
 def raise_to_bound(result, bound):
-    """Return the result, or one without an upper limit if a lower bound of log Z is larger."""
-    if bound <= result.value:
-        return replace(result, lower=max(result.lower, bound))
+    """Return the result raised to a lower bound of log Z, without an upper limit if it is below."""
+    if not is_below(result, bound):
+        value, lower = max(result.value, bound), max(result.lower, bound)
+        return replace(result, value=value, lower=lower)
     return without_upper_limit(replace(result, value=bound, lower=bound))
 
 

@@ -29,7 +29,7 @@ def _are_equal(a, b):
     return a is b or all(np.array_equal(getattr(a, k), getattr(b, k)) for k in names)
 
 
-class ChainSettings(NamedTuple):
+class AnnealingChains(NamedTuple):
     """Number of chains, threads that move them, and their device."""
 
     n_chains: int
@@ -53,7 +53,7 @@ class ModelPath(NamedTuple):
         feasible.
     start : ndarray of shape (n, n_variables) or None
         State codes at which a second set of reverse chains starts.
-    chains : ChainSettings
+    chains : AnnealingChains
         Number of forward chains and of reverse chains, and their threads or device.
     first_temperatures : int
         Number of steps of the first path, before longer paths.
@@ -62,7 +62,7 @@ class ModelPath(NamedTuple):
     energy: Any
     reference: Any
     start: np.ndarray | None
-    chains: ChainSettings
+    chains: AnnealingChains
     first_temperatures: int = 100
 
     @property

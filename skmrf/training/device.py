@@ -64,7 +64,7 @@ class DeviceUpdates:
     """
 
     def __init__(self, update, learner, data, settings, state):
-        check_learner(learner, type(state.energy))
+        check_device_learner(learner, type(state.energy))
         _check_restriction(settings)
         state = replace(state, learner=learner.pad(state.learner))
         self.learner, self.settings, self.device = learner, settings, settings.device
@@ -86,9 +86,11 @@ class DeviceUpdates:
         is_there = all(map(self.device.holds, self.data.values()))
         is_resident = is_there or (not has_map and self.device.keeps(n_rows * row_bytes))
         n_sent = n_rows * row_bytes if is_resident and not is_there else 0
-        self.n_bytes = self._needed_bytes(learner, n_numbers) + n_sent
+        constants = extract(_parts_of(settings))
+        needed = self._needed_bytes(learner, n_numbers)
+        self.n_bytes = needed + 4.0 * total_size(constants) + n_sent
         self.device.check_memory("Training", self.n_bytes)
-        constants = extract(_parts_of(settings)) | {"model": state.energy.device_arrays()}
+        constants |= {"model": state.energy.device_arrays()}
         with self.device.memory_errors("Training", self.n_bytes):
             self.carry = self.device.put(self.arrays, axes)
             self.rows = self._put_rows() if is_resident else None
@@ -102,7 +104,9 @@ class DeviceUpdates:
         n_parameters = sum(v.size for v in energy.theta.values())
         n_states = total_size(self.arrays["learner"]) + batch_size * n_numbers
         n_messages = learner.n_messages(energy, batch_size)
-        n_others = 4 * n_states + N_MESSAGES * n_messages + energy.n_device_entries
+        states = getattr(self.state.learner, "X", None)
+        n_rows = batch_size + (0 if states is None else states.size // states.shape[-1])
+        n_others = 4 * n_states + N_MESSAGES * n_messages + energy.n_device_entries(n_rows)
         return 4.0 * (N_ARRAYS * n_parameters + n_others)
 
     def _put_rows(self, rows=None):
@@ -331,7 +335,7 @@ def _chain_axes(arrays, n_chains):
     return axes
 
 
-def check_learner(learner, energy_type):
+def check_device_learner(learner, energy_type):
     """Raise a ValueError unless a learner can train energies of a class on a device of JAX."""
     if not _runs_on_device(learner, energy_type):
         known = accepted(energy_type).items()

@@ -93,6 +93,21 @@ class MatrixPreconditioner:
     ----------
     tables : TablePreconditioner
         The preconditioner, for tables of one or two variables.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (n_total_states, n_total_states)
+        Eigenvectors of the covariances of the variables in its rows, in blocks on the diagonal.
+    scale : ndarray of shape (n_total_states, n_total_states)
+        Inverse eigenvalues of the Hessians of centred tables of pairs, zero for other pairs.
+    direct_scale : ndarray of shape (n_total_states, n_total_states) or None
+        Factors of the tables of pairs that are only scaled; None if there are none.
+    single_scale : ndarray of shape (n_total_states,)
+        Inverse eigenvalues of the Hessians of the tables of single variables.
+    frequencies : ndarray of shape (n_total_states,)
+        Probabilities of the states.
+    positions : dict of str to ndarray
+        Result of :func:`~skmrf.energies.dense_tables.find_positions`.
     """
 
     def __init__(self, tables):

@@ -33,7 +33,7 @@ from skmrf.learners import (
     TemperedTransitions,
 )
 from skmrf.likelihood import ais
-from skmrf.likelihood.model_path import ChainSettings, ModelPath
+from skmrf.likelihood.model_path import AnnealingChains, ModelPath
 from skmrf.samplers import Product, gibbs_queries, sweep
 from skmrf.training import device as device_module
 from skmrf.training import loop
@@ -107,10 +107,10 @@ def test_sweeps_converge(graph, seed):
 
 @pytest.mark.long
 def test_wrong_model_is_noticed(seed):
-    """The checks above have the power to see an error of 0.4 nats in one entry."""
+    """The checks above have the power to see an error of 0.6 nats in one entry."""
     graph, rng = GRAPHS["states"], np.random.default_rng(seed)
     flat = graph.flat.copy()
-    flat[0] += 0.4
+    flat[0] += 0.6
     wrong = FactorGraph.from_layout(graph.layout, flat)
     X, _ = sweep(wrong, exact_rows(graph, N_CHAINS, rng), device_chains(rng), n_sweeps=50)
     with pytest.raises(AssertionError):
@@ -198,11 +198,11 @@ def test_kernel_of_a_gpu_draws_as_the_loop_does(n_states, n_chains, seed):
     n, first = len(n_states), np.cumsum(n_states) - n_states
     owner = np.repeat(np.arange(n), n_states)
     coupling = rng.normal(size=(len(owner), len(owner)))
-    coupling = np.where(np.equal.outer(owner, owner), 0.0, coupling + coupling.T)
+    coupling = np.where(np.equal.outer(owner, owner), 0.0, np.round(8 * (coupling + coupling.T)))
     order = rng.permutation(n)[: n - 1]  # one variable is not drawn
     V = np.stack([rng.integers(0, q, n_chains) for q in n_states[order]])
-    scores = rng.gumbel(size=(n_chains, len(owner))).astype(np.float32)
-    scale, coupling = rng.random(n_chains).astype(np.float32), coupling.astype(np.float32)
+    scores = np.round(64 * rng.gumbel(size=(n_chains, len(owner)))).astype(np.float32)
+    scale, coupling = rng.integers(1, 9, n_chains).astype(np.float32), coupling.astype(np.float32)
     arrays = coupling, first[order], n_states[order], scale, scores, V.astype(np.int32)
     drawn = np.asarray(jax.jit(loop_states_in_order)(*arrays))
     kernel = partial(kernel_states_in_order, interpret=True)
@@ -334,7 +334,7 @@ def test_updates_follow_the_exact_gradient(learner, kind, missing):
     after = loop.run(learner, Batch(X), settings, state).energy
     found = (after.flat - graph.flat) / (rate * n_updates)
     expected = exact_gradient(graph, X)
-    assert_allclose(found, expected, atol=0.05)
+    assert_allclose(found, expected, atol=0.03)
     assert np.abs(expected).max() > 0.2  # the test has power
 
 
@@ -368,7 +368,7 @@ def test_annealing_from_a_model(seed):
     """Chains of a device follow the path between two models, in both directions."""
     rng = np.random.default_rng(seed)
     reference, energy = tree_and_model(rng)
-    path = ModelPath(energy, reference, None, ChainSettings(N_CHAINS, device=open_device("jax")))
+    path = ModelPath(energy, reference, None, AnnealingChains(N_CHAINS, device=open_device("jax")))
     log_ratio = exact_log_z(energy) - exact_log_z(reference)
     betas, chains = np.linspace(0.0, 1.0, 13), device_chains(rng)
     X, forward = path._anneal(exact_rows(reference, N_CHAINS, rng), betas, chains)
@@ -480,16 +480,16 @@ def test_refinement_on_a_device(monkeypatch):
     pairs = [(i, j) for i in range(11) for j in range(i) if rng.random() < 0.4]
     graph = make_graph([3 + i % 2 for i in range(11)], [(i,) for i in range(11)] + pairs, rng)
     X, test = np.split(sample(graph, 3000, method="exact", random_state=0), [1000])
-    n_calls, call = [], device_module.DeviceUpdates._call
+    calls, call = [], device_module.DeviceUpdates._call
     monkeypatch.setattr(
         device_module.DeviceUpdates,
         "_call",
-        lambda self, *args: n_calls.append(1) or call(self, *args),
+        lambda self, *args: calls.append(1) or call(self, *args),
     )
     scores = []
     for name in ("cpu", "jax"):
         model = DiscreteMRF(device=name, random_state=0).fit(X)
-        assert bool(n_calls) == (name == "jax")
+        assert bool(calls) == (name == "jax")
         scores.append(model.score(test))
     independent = DiscreteMRF("independent").fit(X).score(test)
     assert min(scores) > independent + 1.0
@@ -560,9 +560,9 @@ def test_wrong_models_for_a_device():
 
 def test_memory_of_the_matrix(monkeypatch):
     """The error names the bytes of the matrix over all states."""
-    monkeypatch.setattr(devices.Device, "free_bytes", 1e4)
+    monkeypatch.setattr(devices.Device, "free_bytes", 1e5)  # enough without the matrix
     X = np.arange(300).reshape(-1, 1) % [50, 60]
-    with pytest.raises(MemoryError, match=r"needs about \d.* bytes of the device, and 1e\+04 are"):
+    with pytest.raises(MemoryError, match=r"needs about \d.* bytes of the device, and 1e\+05 are"):
         fit(X, cliques=[(0,), (1,)])
 
 

@@ -11,7 +11,7 @@ from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds
 from skmrf.likelihood.ais import (
-    ChainSettings,
+    AnnealingChains,
     _estimate_with_longer_paths,
     _fit_reference,
     _other_length,
@@ -297,9 +297,9 @@ def test_chains_of_a_reference_on_a_device(monkeypatch, device, sizes):
         return X, None
 
     monkeypatch.setitem(ais.__globals__, "sweep", record)
-    monkeypatch.setattr(ChainSettings, "spawn", lambda *_: None)
+    monkeypatch.setattr(AnnealingChains, "spawn", lambda *_: None)
     energy = PairwiseEnergy(np.zeros((50, 50)), np.zeros(50))
-    chains = ChainSettings(300, device=device)
+    chains = AnnealingChains(300, device=device)
     reference = _fit_reference(energy, chains, np.random.default_rng(0))
     assert found == sizes
     assert np.abs(first_marginals(reference) - 0.5).max() < 0.08

@@ -14,8 +14,8 @@ from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds, raise_bound
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
-from skmrf.likelihood.intervals import _lower_margin
-from skmrf.likelihood.model_path import ChainSettings, ModelPath
+from skmrf.likelihood.intervals import _lower_margin, is_below, raise_to_bound
+from skmrf.likelihood.model_path import AnnealingChains, ModelPath
 
 FAST = {"n_temperatures": 200, "n_chains": 64}
 KINDS = ("glass", "frustrated", "ferromagnet", "tables", "zeros")
@@ -389,7 +389,7 @@ def test_annealing_from_a_tree(seed):
     for k in range(20):
         rng = np.random.default_rng([seed, k])
         reference, energy = tree_and_model(rng, 1.0)
-        path = ModelPath(energy, reference, None, ChainSettings(100))
+        path = ModelPath(energy, reference, None, AnnealingChains(100))
         assert_allclose(path._at(0.25).flat, 0.75 * reference.flat + 0.25 * energy.flat)
         result = path.estimate(10, 1.0, rng)
         log_z = exact_log_partition(energy).value
@@ -489,3 +489,22 @@ def test_raise_of_wrong_rows():
     with pytest.raises(ValueError, match="codes"):
         raise_bound(energy, np.full((1, energy.n_variables), 7))
     assert raise_bound(energy, np.zeros((0, energy.n_variables), dtype=int)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("upper", "bound", "raised", "refutes"),
+    [
+        (2.0, 0.5, (1.0, 0.5, 2.0), False),  # value, lower and upper limit
+        (2.0, 1.5, (1.5, 1.5, 2.0), False),
+        (2.0, 2.5, (2.5, 2.5, np.inf), True),
+        (np.inf, 0.5, (1.0, 0.5, np.inf), False),
+        (np.inf, 1.5, (1.5, 1.5, np.inf), True),
+    ],
+)
+def test_lower_bounds_of_modes_raise_an_estimate(upper, bound, raised, refutes):
+    """A bound inside the interval raises its lower part; a bound above it refutes the interval."""
+    result = LogPartition(1.0, 0.1, 0.2, upper, False, "ais", upper < np.inf, 50.0)
+    found = raise_to_bound(result, bound)
+    assert (found.value, found.lower, found.upper) == raised
+    assert found.converged == (found.upper < np.inf)
+    assert is_below(result, bound) == refutes
