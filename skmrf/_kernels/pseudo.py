@@ -247,6 +247,31 @@ def pair_arrays(flat, state_start, clique_ptr, clique_vars, strides, table_start
 
 
 @kernel
+def write_positions(state_start, clique_ptr, clique_vars, strides, table_start, matrix, entries):
+    """Write where the entries of tables of one or two variables are in a matrix over all states.
+
+    ``matrix[s, t]`` receives the index of the entry for the states s and t, and ``entries`` the
+    index in the flattened matrix of each entry. Tables of one variable are on the diagonal.
+    """
+    n_total = matrix.shape[0]
+    for a in range(table_start.size):
+        first, last = clique_ptr[a], clique_ptr[a + 1] - 1
+        rows = state_start[clique_vars[first]]
+        columns, n_columns = rows, 1
+        if last > first:
+            columns = state_start[clique_vars[last]]
+            n_columns = state_start[clique_vars[last] + 1] - columns
+        for s in range(state_start[clique_vars[first] + 1] - rows):
+            for t in range(n_columns):
+                entry, row, column = table_start[a] + s * strides[first], rows + s, columns + s
+                if last > first:
+                    entry, column = entry + t * strides[last], columns + t
+                matrix[row, column] = entry
+                matrix[column, row] = entry
+                entries[entry] = row * n_total + column
+
+
+@kernel
 def add_pair_gradient(
     coupling, bias, state_start, clique_ptr, clique_vars, strides, table_start, out
 ):

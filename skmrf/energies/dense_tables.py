@@ -7,14 +7,15 @@ device of JAX computes with this matrix, because its products are fast there.
 
 import numpy as np
 
-from .._kernels.pseudo import pair_arrays
+from .._kernels.pseudo import pair_arrays, write_positions
 from .._utils.codes import state_columns
 from .._utils.namespaces import namespace, without_diagonal
 from .._utils.parallel import gram_matrix
 from .conditionals import BinaryConditionals, StateConditionals
 
 BYTES_A_COUPLING = 12  # of the matrix, of its positions and of its gradient
-LARGEST = 1e6  # log-potential; float32 rounds sums with larger ones by more than 0.03
+MAX_TOTAL_STATES = 46_340  # so that positions in the matrix have 32 bits
+LARGEST = 1e5  # log-potential of a centred table; float32 rounds larger ones by more than 0.004
 
 
 def check_pairs(layout, max_bytes=np.inf):
@@ -23,12 +24,13 @@ def check_pairs(layout, max_bytes=np.inf):
     Its matrix, the positions and the gradient need at most ``max_bytes``.
     """
     advice = 'Use other cliques, or device="cpu".'
-    needed = BYTES_A_COUPLING * float(layout.n_states.sum()) ** 2
-    if needed > max_bytes:
+    n_total = int(layout.n_states.sum())
+    needed, limit = (BYTES_A_COUPLING * float(n) ** 2 for n in (n_total, MAX_TOTAL_STATES))
+    if needed > min(max_bytes, limit):
         raise ValueError(
-            f"A device of JAX needs about {needed:.4g} bytes for couplings of all "
-            f"{layout.n_states.sum()} states of the variables, more than max_bytes="
-            f'{max_bytes:.4g}. Merge rare states, raise max_bytes, or use device="cpu".'
+            f"A device of JAX needs about {needed:.4g} bytes for couplings of all {n_total} states "
+            f"of the variables, more than {min(max_bytes, limit):.4g}. Merge rare states, raise "
+            f'max_bytes (up to {limit:.4g}), or use device="cpu".'
         )
     wrong = np.flatnonzero((layout.orders < 1) | (layout.orders > 2))
     if wrong.size:
@@ -68,22 +70,15 @@ def find_positions(layout):
         vector.
     """
     check_pairs(layout)
-    numbers = np.arange(1.0, layout.n_parameters + 1.0)
-    matrix, singles = _add_tables(numbers, layout.n_states, layout.structure)
-    np.fill_diagonal(matrix, singles)
-    matrix[matrix == 0.0] = layout.n_parameters + 1.0
-    matrix = matrix.astype(np.int32) - 1
-    entries = np.empty(layout.n_parameters + 1, dtype=np.int32)
-    entries[matrix.ravel()] = np.arange(matrix.size, dtype=np.int32)
-    return {"matrix": matrix, "entries": entries[:-1]}
+    n_total, n_parameters = int(layout.n_states.sum()), layout.n_parameters
+    matrix = np.full((n_total, n_total), n_parameters, dtype=np.int32)
+    entries = np.zeros(n_parameters, dtype=np.int32)
+    write_positions(_state_start(layout.n_states), *layout.structure, matrix, entries)
+    return {"matrix": matrix, "entries": entries}
 
 
-def _add_tables(flat, n_states, structure):
-    """Return the tables of pairs as a matrix, and the tables of single variables as a vector."""
-    state_start = np.append(0, np.cumsum(n_states))
-    pairs, singles = np.zeros((state_start[-1], state_start[-1])), np.zeros(state_start[-1])
-    pair_arrays(flat, state_start, *structure, pairs, singles)
-    return pairs, singles
+def _state_start(n_states):
+    return np.append(0, np.cumsum(n_states))
 
 
 def conditionals_of_tables(tables):
@@ -102,7 +97,8 @@ def conditionals_of_tables(tables):
     Raises
     ------
     ValueError
-        If a table has more than two variables or a potential is zero.
+        If a table has more than two variables, a potential is zero, or a log-potential is too
+        large.
     """
     structure = tables.clique_ptr, tables.clique_vars, tables.strides, tables.table_start
     orders = np.diff(tables.clique_ptr)
@@ -111,14 +107,41 @@ def conditionals_of_tables(tables):
             "A device of JAX samples models whose tables have at most two variables; this model "
             f'has a table of {orders.max()} variables. Use device="cpu".'
         )
-    if not (np.abs(tables.flat) <= LARGEST).all():
+    if np.isneginf(tables.flat).any():
         raise ValueError(
-            "A device of JAX samples models without zero potentials, with log-potentials of at "
-            f'most {LARGEST:.0e}, because it computes in float32. Use device="cpu".'
+            'A device of JAX samples models without zero potentials. Use device="cpu".'
         )
     constant = float(tables.flat[tables.table_start[orders == 0]].sum())
-    arrays = _add_tables(tables.flat, tables.n_states, structure)
-    return StateConditionals(*arrays, constant, tables.n_states)
+    start = _state_start(tables.n_states)
+    pairs, singles = np.zeros((start[-1], start[-1])), np.zeros(start[-1])
+    pair_arrays(tables.flat, start, *structure, pairs, singles)
+    pairs, singles, moved = _centre(pairs, singles, tables.n_states)
+    largest = max(np.abs(a).max(initial=0.0) for a in (pairs, singles))
+    if largest > LARGEST:
+        raise ValueError(
+            f"The log-potentials of this model differ by up to {largest:.3g}. A device of JAX "
+            f"computes in float32, and takes at most {LARGEST:.0e}. Use device="
+            '"cpu".'
+        )
+    return StateConditionals(pairs, singles, constant + moved, tables.n_states)
+
+
+def _centre(pairs, singles, n_states):
+    """Return the tables with means of zero over each variable, and the constant that is left.
+
+    Constants and effects of single states may be much larger than the interactions, and float32
+    would then round these.
+    """
+    owner, _ = state_columns(n_states)
+    start = _state_start(n_states)[:-1]
+    means = np.add.reduceat(pairs, start, axis=1) / n_states  # over the states of each variable
+    pair_means = np.add.reduceat(means, start, axis=0) / n_states[:, None]
+    rows = means[:, owner]
+    pairs = pairs - rows - rows.T + pair_means[owner][:, owner]
+    singles = singles + means.sum(axis=1)
+    single_means = np.add.reduceat(singles, start) / n_states
+    constant = single_means.sum() - 0.5 * pair_means.sum()
+    return pairs, singles - single_means[owner], float(constant)
 
 
 def conditionals_of_flat(flat, n_states, matrix):

@@ -77,9 +77,11 @@ class DeviceUpdates:
         self.data = {k: v for k, v in (("X", data.X), ("Y", data.Y)) if v is not None}
         self.has_missing = _imputer_of(state.learner) is not None
         self.epoch_number, self.step, self.is_done = state.epoch, state.step, False
+        is_small = max(state.energy.visible_states, default=0) <= 256
+        self.entry_type = np.dtype(np.uint8 if is_small else np.int16)
         n_rows = data.X.shape[0]
         n_numbers = sum(v.shape[1] for v in self.data.values())
-        row_bytes = sum(v.shape[1] * _entry_bytes(v) for v in self.data.values())
+        row_bytes = sum(v.shape[1] * self._entry_bytes(v) for v in self.data.values())
         has_map = any(map(is_mapped, self.data.values()))
         block_bytes = MAPPED_BYTES if has_map else BLOCK_BYTES
         self.block_size = max(1, block_bytes // (settings.batch_size * row_bytes))
@@ -109,9 +111,20 @@ class DeviceUpdates:
         n_others = 4 * n_states + N_MESSAGES * n_messages + energy.n_device_entries(n_rows)
         return 4.0 * (N_ARRAYS * n_parameters + n_others)
 
+    def _entry_bytes(self, X):
+        """Return the bytes of an entry of rows on the device."""
+        return 4 if X.dtype.kind == "f" else self.entry_type.itemsize
+
+    def _small_entries(self, X):
+        """Return rows of integers with few bytes per entry, and rows of floats unchanged."""
+        if X.dtype.kind == "f" or not is_numpy(X):
+            return X
+        is_view = X.dtype.itemsize == self.entry_type.itemsize == 1
+        return X.view(np.uint8) if is_view else X.astype(self.entry_type)
+
     def _put_rows(self, rows=None):
         parts = {k: dense_rows(v if rows is None else v[rows]) for k, v in self.data.items()}
-        parts = {k: _small_entries(v) for k, v in parts.items()}
+        parts = {k: self._small_entries(v) for k, v in parts.items()}
         if self.has_missing:  # the imputed entries of a row are found by its number
             n_rows = len(parts["X"])
             parts["rows"] = (np.arange(n_rows) if rows is None else rows).astype(np.int32)
@@ -295,18 +308,6 @@ def _parts_of(settings):
         "optimizer": settings.optimizer,
         "resolution": float(settings.resolution),
     }
-
-
-def _entry_bytes(X):
-    """Return the bytes of an entry of rows on the device."""
-    return 4 if X.dtype.kind == "f" else 1
-
-
-def _small_entries(X):
-    """Return rows of integers with one byte per entry, and rows of floats unchanged."""
-    if X.dtype.kind == "f" or not is_numpy(X):
-        return X
-    return X.view(np.uint8) if X.dtype.itemsize == 1 else X.astype(np.uint8)
 
 
 def _arrays_of(state, rate, form):

@@ -407,9 +407,9 @@ def test_models_that_a_device_cannot_sample():
     triple = FactorGraph([2, 2, 3], [(0, 1, 2)], [np.zeros((2, 2, 3))])
     with pytest.raises(ValueError, match=r'a table of 3 variables. Use device="cpu"'):
         sample(triple, 3, **options)
-    for worst in (-np.inf, 1e7):
+    for worst, message in ((-np.inf, "without zero potentials"), (1e7, "differ by up to 6.67e")):
         graph = FactorGraph([3], [(0,)], [[0.0, 1.0, worst]])
-        with pytest.raises(ValueError, match=r"without zero potentials, with log-potentials of"):
+        with pytest.raises(ValueError, match=message):
             sample(graph, 3, **options)
 
 
@@ -551,7 +551,7 @@ def test_wrong_models_for_a_device():
         ({"learner": "pseudo-likelihood"}, r"PseudoLikelihood\(\) does not run on a device"),
         ({"learner": "bpchain-cd"}, r"BPChainCD\(\) does not run on a device"),
         ({"device": "gpus"}, "device must be one of"),
-        ({"max_bytes": 2000}, r"about 2352 bytes .* all 14 states .* max_bytes=2000"),
+        ({"max_bytes": 2000}, r"about 2352 bytes .* all 14 states .* more than 2000"),
     ]
     for options, message in cases:
         with pytest.raises(ValueError, match=message):
