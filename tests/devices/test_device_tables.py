@@ -11,27 +11,16 @@ from montecarlo import check_draws, check_mean_weight, random_product
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import enumerate_states
 
-from skmrf import BoltzmannMachine, DiscreteMRF
+from skmrf import BoltzmannMachine, DiscreteMRF, learners
 from skmrf._utils.codes import MISSING
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf._utils.rows import Batch
 from skmrf.energies import FactorGraph
-from skmrf.energies.dense_tables import find_positions
 from skmrf.energies.layout import Layout
 from skmrf.estimators._refinement import parameters_of
 from skmrf.estimators._training import TrainingParameters
 from skmrf.inference import sample
-from skmrf.learners import (
-    CD,
-    MCMCMLE,
-    PCD,
-    PSMC,
-    PTT,
-    SMC,
-    ParallelTempering,
-    ParticleFilteredMCMCMLE,
-    TemperedTransitions,
-)
+from skmrf.learners import CD, PCD, PSMC, PTT, SMC, ParallelTempering
 from skmrf.likelihood import ais
 from skmrf.likelihood.model_path import AnnealingChains, ModelPath
 from skmrf.samplers import Product, gibbs_queries, sweep
@@ -229,22 +218,6 @@ def test_samples_of_a_product(seed):
 # Arrays of JAX -----------------------------------------------------------------------------------
 
 
-def test_positions_of_tables(graph):
-    layout, positions = graph.layout, find_positions(graph.layout)
-    start = layout.state_start
-    matrix, entries = positions["matrix"], positions["entries"]
-    expected = np.full(matrix.shape, layout.n_parameters)
-    for clique, numbers in zip(
-        layout.cliques, layout.split(np.arange(layout.n_parameters)), strict=True
-    ):
-        i, j = clique[0], clique[-1]
-        for index, number in np.ndenumerate(numbers):
-            expected[start[i] + index[0], start[j] + index[-1]] = number
-            expected[start[j] + index[-1], start[i] + index[0]] = number
-    assert_array_equal(matrix, expected)
-    assert_array_equal(matrix.ravel()[entries], np.arange(layout.n_parameters))
-
-
 def test_arrays_of_jax_have_the_values_of_numpy(graph, seed):
     rng, found = np.random.default_rng(seed), on_device(graph)
     states = enumerate_states(graph)[0]
@@ -297,11 +270,11 @@ LONG_RUNS = [
     (PCD(n_chains=900, n_sweeps=20), "no biases", 0.3),
     (CD(n_sweeps=30), "states", 0.3),
     (CD(n_sweeps=25, start="random"), "states", 0.0),
-    (TemperedTransitions(n_chains=1500, n_temperatures=3), "states", 0.0),
+    (learners.TemperedTransitions(n_chains=1500, n_temperatures=3), "states", 0.0),
     (ParallelTempering(n_chains=1200, betas=4), "states", 0.0),
     (ParallelTempering(n_chains=1200, betas=4), "no biases", 0.0),
-    (MCMCMLE(n_particles=3000, reset=2), "states", 0.0),
-    (ParticleFilteredMCMCMLE(n_particles=9000), "states", 0.0),
+    (learners.MCMCMLE(n_particles=3000, reset=2), "states", 0.0),
+    (learners.ParticleFilteredMCMCMLE(n_particles=9000), "states", 0.0),
     (SMC(n_particles=600), "states", 0.0),
     (SMC(n_particles=600), "binary", 0.3),
     (PSMC(n_particles=2000), "states", 0.0),
@@ -383,15 +356,24 @@ def test_annealing_from_a_model(seed):
     check_draws(X, *visible_distribution(reference))
 
 
-def test_log_z_of_tables(seed):
+@pytest.mark.parametrize("offset", [0.0, 3e4])
+def test_log_z_of_tables(offset, seed):
+    """Constants of tables, which may be large, are added to log Z in float64."""
     rng = np.random.default_rng(seed)
-    reference, energy = tree_and_model(rng)
-    log_z = exact_log_z(energy)
+    reference, energy = (with_offsets(graph, offset) for graph in tree_and_model(rng))
     given = {"n_temperatures": 50, "device": "jax", "random_state": seed}
     for start in (None, Product.uniform(energy.n_states), reference):
         result = ais(energy, reference=start, **given)
-        assert result.lower - 0.05 < log_z < result.upper + 0.05
+        assert result.lower - 0.05 < exact_log_z(energy) < result.upper + 0.05
         assert result.upper - result.lower < 0.5
+
+
+def with_offsets(graph, offset):
+    """Return a graph with a constant in each table, and the effect of a state in two tables."""
+    tables = [table + offset * (1 + k) for k, table in enumerate(graph.log_potentials)]
+    tables[0] = tables[0] + [2 * offset, 0, 0]
+    tables[4] = tables[4] - [[2 * offset], [0], [0]]
+    return FactorGraph(graph.n_states, [*graph.cliques, ()], [*tables, np.array(offset + 1.5)])
 
 
 def test_variables_with_one_state():
@@ -528,22 +510,38 @@ def test_training_continues_on_another_device():
 @quiet
 def test_graphs_of_equal_sizes_are_not_confused():
     """A compiled function is used for another graph with the same shapes, with its own tables."""
-    expected, compiled = [], None
-    for cliques in ([(0, 1), (2, 3)], [(0, 2), (1, 3)]):
-        options = {"cliques": [(i,) for i in range(4)] + cliques, "max_iter": 40}
-        model = fit(ROWS[:, :4], learning_rate=0.05, **options)
-        strengths = np.abs(model.log_potentials_[4] - model.log_potentials_[4].mean()).max()
-        assert strengths > 0.3
-        best = DiscreteMRF(options["cliques"], "exact", alpha=0.01).fit(ROWS[:, :4])
-        expected.append(best.score(ROWS[:, :4]))
-        assert model.score(ROWS[:, :4]) > expected[-1] - 0.02
-        functions = list(devices._COMPILED.values())
-        assert compiled is None or functions == compiled
-        compiled = functions
+    compiled = []
+    for columns, pairs in (
+        ([0, 1, 2, 4], [(0, 1), (2, 3)]),
+        ([0, 1, 2, 4], [(1, 2), (0, 3)]),
+        ([4, 1, 2, 0], [(1, 2), (0, 3)]),
+    ):
+        X, cliques = ROWS[:, columns], [(i,) for i in range(4)] + pairs
+        score = fit(X, learning_rate=0.05, cliques=cliques, max_iter=40).score(X)
+        best = DiscreteMRF(cliques, "exact", alpha=0.01).fit(X).score(X)
+        independent = DiscreteMRF("independent").fit(X).score(X)
+        assert independent + 0.1 < best - 0.02 < score
+        compiled.append(list(devices._COMPILED.values()))
+    assert compiled[0] == compiled[1]
+
+
+@quiet
+@pytest.mark.parametrize(("learner", "missing"), [("cd", 0.0), ("pcd", 0.2)])
+def test_columns_with_many_categories(learner, missing):
+    """Codes above 255 need more than one byte on the device."""
+    rng = np.random.default_rng(0)
+    first = np.r_[np.arange(300), rng.integers(200, 300, 2700)]
+    X = np.c_[first, np.where(rng.random(3000) < 0.9, first % 2, 1 - first % 2)].astype(float)
+    given = np.where(rng.random(3000) < missing, np.nan, X[:, 1])
+    options = {"learner": learner, "alpha": 1e-4, "max_iter": 40, "learning_rate": 0.05}
+    options["cliques"] = [(0,), (1,), (0, 1)]
+    scores = [fit(np.c_[first, given], device=d, **options).score(X) for d in ("cpu", "jax")]
+    assert abs(scores[0] - scores[1]) < 0.02
 
 
 def test_wrong_models_for_a_device():
     cases = [
+        ({"cliques": [(0,), ()]}, r"tables of one or two variables, but clique \(\) has 0"),
         ({"cliques": [(0, 1, 2)]}, r"tables of one or two variables, but clique \(0, 1, 2\) has 3"),
         ({"cliques": [(0, 1), (2, 3)], "tie": [[1, 2]]}, r"cannot train tables that are tied"),
         ({"cliques": [(0, 1), (1, 0)]}, r"clique \(1, 0\) occurs twice"),

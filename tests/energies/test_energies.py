@@ -23,6 +23,7 @@ from zoo import (
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf._utils.rows import Batch, complete_rows, count_rows, pair_frequencies
 from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.energies.dense_tables import find_positions
 from skmrf.energies.layout import Layout
 from skmrf.energies.table_backed import CHUNK
 from skmrf.training.data_moments import summarise_pairs
@@ -571,3 +572,18 @@ def test_sweep_work_counts_the_entries_that_a_sweep_reads():
     n_draws, n_members, n_entries = 3 + 1.5 * 2, 5, 4 + 3 + 3 + 2 + 3
     assert_allclose(graph.sweep_work, n_draws + (3 * n_members + n_entries) / 20)
     assert FactorGraph([2, 2], [(0, 1)], [np.zeros((2, 2))]).sweep_work == 2
+
+
+def test_positions_of_tables():
+    """The matrix over all states, and the way back, are those of loops over all tables."""
+    layout = Layout.build([3, 2, 1, 4, 2], [(0,), (3,), (0, 1), (3, 1), (0, 3), (1, 2), (4, 3)])
+    positions, start = find_positions(layout), layout.state_start
+    expected = np.full((12, 12), layout.n_parameters)
+    tables = layout.split(np.arange(layout.n_parameters))
+    for clique, numbers in zip(layout.cliques, tables, strict=True):
+        for index, number in np.ndenumerate(numbers):
+            i, j = start[clique[0]] + index[0], start[clique[-1]] + index[-1]
+            expected[i, j] = expected[j, i] = number
+    matrix, entries = positions["matrix"], positions["entries"]
+    assert_array_equal(matrix, expected)
+    assert_array_equal(matrix.ravel()[entries], np.arange(layout.n_parameters))

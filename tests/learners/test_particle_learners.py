@@ -29,6 +29,7 @@ from skmrf.learners import (
     ParallelTempering,
     ParticleFilteredMCMCMLE,
     TemperedTransitions,
+    pcd,
 )
 from skmrf.samplers.smc import Tempering
 from skmrf.training import loop
@@ -446,3 +447,16 @@ def test_restarted_chains_find_modes_far_from_the_rows(kind, device, seed):
         is_far = (np.asarray(state.learner.X) == 1).mean(axis=1) > 0.5
         assert is_far.any() == (n_annealed > 0 and n_steps > 9)
         assert not is_far[6:].any()
+
+
+def test_restarts_keep_distinct_annealed_states(monkeypatch):
+    """The chains of equal annealed states keep their states, except the first of them."""
+    jax = pytest.importorskip("jax")
+    modes = jax.numpy.array([[1, 1], [1, 1], [2, 0]])
+    path = {id(pcd.ANNEAL): (modes, None)}
+    monkeypatch.setattr(pcd, "sweep", lambda *_, betas: path[id(betas)])
+    graph = FactorGraph([3, 3], [(0, 1)], [np.eye(3)])
+    chains = open_device("jax").chains(np.random.default_rng(0))
+    X, hidden = pcd._restart_chains(graph, 3, (jax.numpy.zeros((4, 2), int), None), chains)
+    assert_array_equal(X, [[1, 1], [0, 0], [2, 0], [0, 0]])
+    assert hidden is None

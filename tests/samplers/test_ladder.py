@@ -372,3 +372,18 @@ def test_modes_of_boltzmann_machines_raise_log_z(monkeypatch, seed):
         lower, upper = model.log_partition_interval_
     assert ones <= lower <= model.log_partition_ < ones + 1
     assert upper == np.inf
+
+
+@pytest.mark.parametrize("share", [0.5, 1.5])
+def test_bounds_of_modes_inside_the_interval(share, monkeypatch):
+    """A lower bound of log Z inside its interval is no evidence of missed modes."""
+    model = BoltzmannMachine("pcd", n_components=0, alpha=0.1, max_iter=1, random_state=0)
+    with warnings.catch_warnings(action="ignore"):
+        model.fit(np.random.default_rng(0).choice([-1, 1], size=(60, 5)))
+    found = ais(model.energy_, n_temperatures=100, random_state=0)
+    found = replace(found, value=1.0, lower=0.0, upper=2.0, converged=True)
+    monkeypatch.setattr(_density, "log_partition_bounds", lambda *_, **__: found)
+    monkeypatch.setattr(_density, "mode_bound", lambda *_: share)
+    with warnings.catch_warnings(action="error"):
+        assert model.log_partition_interval_ == (share, 2.0)
+    assert model.log_partition_ == max(1.0, share)
