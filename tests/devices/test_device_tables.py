@@ -526,14 +526,14 @@ def test_graphs_of_equal_sizes_are_not_confused():
 
 
 @quiet
-@pytest.mark.parametrize(("learner", "missing"), [("cd", 0.0), ("pcd", 0.2)])
-def test_columns_with_many_categories(learner, missing):
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_columns_with_many_categories(missing):
     """Codes above 255 need more than one byte on the device."""
     rng = np.random.default_rng(0)
-    first = np.r_[np.arange(300), rng.integers(200, 300, 2700)]
-    X = np.c_[first, np.where(rng.random(3000) < 0.9, first % 2, 1 - first % 2)].astype(float)
-    given = np.where(rng.random(3000) < missing, np.nan, X[:, 1])
-    options = {"learner": learner, "alpha": 1e-4, "max_iter": 40, "learning_rate": 0.05}
+    first = np.r_[np.arange(300), rng.integers(200, 300, 1200)]
+    X = np.c_[first, np.where(rng.random(1500) < 0.9, first % 2, 1 - first % 2)].astype(float)
+    given = np.where(rng.random(1500) < missing, np.nan, X[:, 1])
+    options = {"learner": "cd", "alpha": 1e-4, "max_iter": 40, "learning_rate": 0.05}
     options["cliques"] = [(0,), (1,), (0, 1)]
     scores = [fit(np.c_[first, given], device=d, **options).score(X) for d in ("cpu", "jax")]
     assert abs(scores[0] - scores[1]) < 0.02
