@@ -110,19 +110,14 @@ def kernel_in_order(coupling, scale, field, noise, V, *, interpret=False):
     padded = [jnp.pad(a, ((0, rows - n), (0, more_chains))) for a in (field, noise, V)]
     coupling = jnp.pad(coupling, ((0, rows - n), (0, rows - n)))
     scale = jnp.pad(scale, (0, more_chains))
+    coupling_block = pallas.BlockSpec((rows, rows), lambda _: (0, 0))
     scale_block = pallas.BlockSpec((group,), lambda c: (c,))
     field_block = pallas.BlockSpec((rows, group), lambda c: (0, c))
     out = pallas.pallas_call(
         partial(_draw_tile, n=n),
         out_shape=jax.ShapeDtypeStruct(padded[2].shape, V.dtype),
         grid=(columns,),
-        in_specs=[
-            pallas.BlockSpec((rows, rows), lambda _: (0, 0)),
-            scale_block,
-            field_block,
-            field_block,
-            field_block,
-        ],
+        in_specs=[coupling_block, scale_block, field_block, field_block, field_block],
         out_specs=field_block,
         compiler_params=triton.CompilerParams(
             num_warps=max(4, rows * group // WARP_TILE), num_stages=1

@@ -120,8 +120,7 @@ def conditionals_of_tables(tables):
     if largest > LARGEST:
         raise ValueError(
             f"The log-potentials of this model differ by up to {largest:.3g}. A device of JAX "
-            f"computes in float32, and takes at most {LARGEST:.0e}. Use device="
-            '"cpu".'
+            f'computes in float32, and takes at most {LARGEST:.0e}. Use device="cpu".'
         )
     return StateConditionals(pairs, singles, constant + moved, tables.n_states)
 
@@ -161,8 +160,7 @@ def conditionals_of_flat(flat, n_states, matrix):
     StateConditionals or BinaryConditionals
         Conditionals of the model. The latter if each variable has two states.
     """
-    joint = flat.at[matrix].get(mode="fill", fill_value=0.0)
-    pairs, singles = without_diagonal(joint), joint.diagonal()
+    pairs, singles = _fill_matrix(flat, matrix)
     if (n_states != 2).any():
         return StateConditionals(pairs, singles, 0.0, n_states)
     n = len(n_states)
@@ -172,6 +170,12 @@ def conditionals_of_flat(flat, n_states, matrix):
     constant = singles[:, 0].sum() + 0.5 * given_zeros[:, 0].sum()
     bias = singles + given_zeros
     return BinaryConditionals(steps[:, 1] - steps[:, 0], bias[:, 1] - bias[:, 0], constant)
+
+
+def _fill_matrix(flat, matrix):
+    """Return the tables of pairs as a matrix with a zero diagonal, and the others as a vector."""
+    joint = flat.at[matrix].get(mode="fill", fill_value=0.0)
+    return without_diagonal(joint), joint.diagonal()
 
 
 def indicate_states(X, n_states):
@@ -195,10 +199,9 @@ def indicate_states(X, n_states):
 
 def log_potentials(flat, X, n_states, matrix):
     """Return ``log f`` of each row of states, for arrays of JAX."""
-    joint = flat.at[matrix].get(mode="fill", fill_value=0.0)
+    pairs, singles = _fill_matrix(flat, matrix)
     states = indicate_states(X, n_states)
-    pairs = without_diagonal(joint)
-    return (states * (0.5 * (states @ pairs) + joint.diagonal())).sum(axis=1)
+    return (states * (0.5 * (states @ pairs) + singles)).sum(axis=1)
 
 
 def table_frequencies(parts, n_states, entries):

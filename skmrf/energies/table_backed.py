@@ -162,8 +162,8 @@ class TableBackedEnergy(DiscreteEnergy):
         ndarray of shape (n_entries,)
             Signed sum of clique marginals.
         """
-        out, states = split_phases(signed_phases)
-        out = out + np.zeros(self.layout.n_parameters)
+        total, states = split_phases(signed_phases)
+        out = total + np.zeros(self.layout.n_parameters)
         if self.layout.is_binary_pairwise and self.layout.is_dense:
             self._add_gram(states, out)
         else:

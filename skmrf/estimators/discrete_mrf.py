@@ -31,7 +31,7 @@ from ._density import VisibleEstimator
 from ._refinement import parameters_of, settings_of
 from ._session import FitSession, fitted_attributes
 from ._structure import clone_for_categories
-from ._training import TrainingParameters, check_memory, hold_out, rows_of_log_partition
+from ._training import TrainingParameters, hold_out, rows_of_log_partition
 
 
 class DiscreteMRF(VisibleEstimator):
@@ -348,7 +348,7 @@ class DiscreteMRF(VisibleEstimator):
             if is_resumed:
                 plan = self._previous_plan(fit.energy, data, learner, parameters)
             else:
-                layout = self._layout(encoder, structure, data)
+                layout = self._layout(encoder, structure, data, parameters)
                 start = _independent_columns(layout, data, self.tie)
                 has_choice = isinstance(self.cliques, str) and self.cliques == "auto"
                 with fit.parallel():
@@ -431,7 +431,7 @@ class DiscreteMRF(VisibleEstimator):
         names = column_names(self)
         return CategoryEncoder(names, resolve_categories(self.categories, columns, names))
 
-    def _layout(self, encoder, structure, data):
+    def _layout(self, encoder, structure, data, parameters):
         """Return the layout of the tables, for the cliques of ``structure_`` if there is one."""
         n = self.n_features_in_
         n_states = np.array([len(known) for known in encoder.categories])
@@ -443,9 +443,9 @@ class DiscreteMRF(VisibleEstimator):
             flat = resolve_cliques(self.cliques, n, vars(self).get("feature_names_in_"))
         layout = Layout.build(n_states, flat, self.tie)
         if self.device != "cpu":
-            check_pairs(layout, self.max_bytes)
+            check_pairs(layout, parameters.max_bytes)
         remedy = "Use fewer or smaller cliques, merge rare categories, or raise max_bytes."
-        check_memory(layout.n_parameters, self.max_bytes, "log-potentials", remedy)
+        parameters.check_memory(layout.n_parameters, "log-potentials", remedy)
         return layout
 
     @property

@@ -1,7 +1,6 @@
 """Tests of models of tables on a device of JAX: chains, log Z, gradients and DiscreteMRF."""
 
 import sys
-from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -14,7 +13,6 @@ from zoo import enumerate_states
 from skmrf import BoltzmannMachine, DiscreteMRF, learners
 from skmrf._utils.codes import MISSING
 from skmrf._utils.phases import CliqueMoments, States
-from skmrf._utils.rows import Batch
 from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
 from skmrf.estimators._refinement import parameters_of
@@ -25,15 +23,12 @@ from skmrf.likelihood import ais
 from skmrf.likelihood.model_path import AnnealingChains, ModelPath
 from skmrf.samplers import Product, gibbs_queries, sweep
 from skmrf.training import device as device_module
-from skmrf.training import loop
-from skmrf.training.optimizers import SGD
 from skmrf.training.preconditioning import MatrixPreconditioner, TablePreconditioner
-from skmrf.training.schedules import ConstantRate
-from skmrf.training.settings import Settings
 
 jax = pytest.importorskip("jax")
 from test_device_arrays import run_on_devices
 from test_device_inference import device_chains, exact_log_z, exact_rows, visible_distribution
+from test_device_training import gradient_of_updates
 
 from skmrf._jax import devices, open_device
 from skmrf._jax.in_order import CHAINS_A_KERNEL, kernel_states_in_order, loop_states_in_order
@@ -291,21 +286,12 @@ LONG_RUNS = [
 )
 def test_updates_follow_the_exact_gradient(learner, kind, missing):
     """Compiled updates with a rate near zero move along the gradient of the log-likelihood."""
-    graph, rate, n_updates = GRAPHS[kind], 1e-3, 20
-    rng = np.random.default_rng(2)
+    graph, rng = GRAPHS[kind], np.random.default_rng(2)
     X = np.stack([rng.integers(0, q, 1000) for q in graph.n_states], axis=1).astype(np.int16)
     if missing:
         known = np.minimum(1, graph.n_states - 1)
         X[::2] = np.where(rng.random((500, graph.n_variables)) < missing, MISSING, known)
-    settings = Settings(
-        optimizer=SGD(), rate=ConstantRate(1e-9), batch_size=1000, max_iter=20, average=False,
-        device=open_device("jax"), complete=False,
-    )  # fmt: skip
-    state = loop.start(graph, learner, Batch(X), settings, rng)
-    state = loop.run(learner, Batch(X), settings, state)  # the chains forget their first states
-    settings = replace(settings, rate=ConstantRate(rate), max_iter=n_updates)
-    after = loop.run(learner, Batch(X), settings, state).energy
-    found = (after.flat - graph.flat) / (rate * n_updates)
+    found = gradient_of_updates(graph, learner, X, rng)["log_potentials"]
     expected = exact_gradient(graph, X)
     assert_allclose(found, expected, atol=0.03)
     assert np.abs(expected).max() > 0.2  # the test has power
@@ -488,7 +474,7 @@ def test_large_refinements_run_on_the_cpu():
 
 @quiet
 def test_solvers_of_the_automatic_choice_run_on_the_cpu():
-    """What has a deterministic solver gives the same model as without a device."""
+    """Fits by exact sums give the same model with and without a device."""
     for options in ({"learner": "auto"}, {"learner": "auto", "alpha": "auto"}):
         found, expected = (fit(device=name, max_iter=None, **options) for name in ("jax", "cpu"))
         assert_array_equal(found.energy_.flat, expected.energy_.flat)
