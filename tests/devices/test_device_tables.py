@@ -362,12 +362,15 @@ def with_offsets(graph, offset):
     return FactorGraph(graph.n_states, [*graph.cliques, ()], [*tables, np.array(offset + 1.5)])
 
 
+@quiet
 def test_variables_with_one_state():
     for table in (np.zeros((1, 1)), np.full((1, 1), 2.0)):
         graph = FactorGraph([1, 1], [(0, 1)], [table])
         X = sample(graph, 3, method="gibbs", device="jax", n_sweeps=2, random_state=0)
         assert_array_equal(X, np.zeros((3, 2)))
         assert ais(graph, device="jax", random_state=0).value == pytest.approx(table[0, 0])
+    X = np.zeros((5, 3))
+    assert fit(X).score(X) == pytest.approx(0.0)
 
 
 def test_models_that_a_device_cannot_sample():
