@@ -36,7 +36,7 @@ def check_pairs(layout, max_bytes=np.inf):
     if wrong.size:
         raise ValueError(
             "A device of JAX trains tables of one or two variables, but clique "
-            f"{layout.cliques[wrong[0]]} has {layout.orders[wrong[0]]}. {advice}"
+            f"{layout.cliques[wrong[0]]} has {layout.orders[wrong[0]]} variables. {advice}"
         )
     if layout.is_tied:
         raise ValueError(
