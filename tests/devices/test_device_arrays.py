@@ -193,19 +193,21 @@ def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "model"),
+    ("kind", "model", "early_stopping"),
     [
-        *product(["codes", "floats", "probabilities", "threshold"], ["rbm"]),
-        *product(["codes", "threshold"], ["pairs", "coupled layers"]),
-        ("signs", "pairs"),
+        *product(["codes", "probabilities"], ["rbm"], [False, True]),
+        *product(["floats", "threshold"], ["rbm"], [False]),
+        *product(["codes"], ["pairs", "coupled layers"], [False, True]),
+        ("threshold", "coupled layers", False),
+        ("signs", "pairs", True),
     ],
 )
-@pytest.mark.parametrize("options", [{}, {"early_stopping": True}], ids=str)
-def test_rows_of_jax(kind, model, options):
+def test_rows_of_jax(kind, model, early_stopping):
     """An array of JAX gives the model of an array of numpy, with held-out rows and weights."""
     others = {"threshold": 2.0 * ROWS - 0.3, "probabilities": np.clip(ROWS, 0.1, 0.9)}
     X = {"signs": 2 * ROWS - 1}.get(kind, others.get(kind, ROWS))
     X = X.astype(np.int8 if kind in ("codes", "signs") else np.float32)
+    options = {"early_stopping": early_stopping}
     options |= {"binarize": 0.5} if kind == "threshold" else {}
     options |= {"states": (-1, 1)} if kind == "signs" else {}
     estimator = small_fit(model, **options)
@@ -541,10 +543,10 @@ def test_kernel_of_a_gpu_on_several_devices():
 @pytest.mark.parametrize(
     "runs",
     [
-        "(PCD(900, 20), 'layers', 0.0), (CD(n_sweeps=30), 'layers', 0.0)",
+        "(PCD(900, 20), 'layers', 0.0), (CD(n_sweeps=30), 'layers', 0.0), "
         "(PTT(1500), 'layers', 0.0), (ParallelTempering(1500, betas=4), 'layers', 0.0)",
-        "(PCD(900, 20), 'coupled layers', 0.3), (SMC(n_particles=600), 'pairs', 0.0)",
-        "(ParallelTempering(1500, betas=4), 'coupled layers', 0.0),",
+        "(PCD(900, 20), 'coupled layers', 0.3), (SMC(n_particles=600), 'pairs', 0.0), "
+        "(ParallelTempering(1500, betas=4), 'coupled layers', 0.0)",
     ],
 )
 def test_gradients_on_several_devices(runs):

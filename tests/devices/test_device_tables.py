@@ -142,7 +142,7 @@ def test_clamped_entries_condition_the_other_entries(graph, seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("n_temperatures", [30, 300])
+@pytest.mark.parametrize("n_temperatures", [30, 100])
 def test_annealing_estimates_log_z(graph, n_temperatures, seed):
     rng = np.random.default_rng(seed)
     reference = random_product(graph.n_states, rng)
@@ -335,7 +335,7 @@ def test_annealing_from_a_model(seed):
     X = exact_rows(energy, N_CHAINS, rng)
     X, backward = path._anneal(X, betas[::-1], chains, reverse=True)
     check_mean_weight(backward, -log_ratio)
-    slow = np.linspace(0.0, 1.0, 300)
+    slow = np.linspace(0.0, 1.0, 100)
     X, _ = path._anneal(exact_rows(reference, N_CHAINS, rng), slow, chains)
     check_draws(X, *visible_distribution(energy))
     X, _ = path._anneal(exact_rows(energy, N_CHAINS, rng), slow[::-1], chains, reverse=True)
@@ -438,9 +438,9 @@ def test_queries_of_a_fitted_model(estimator, monkeypatch):
     assert all(type(v) is np.ndarray for v in model.energy_.theta.values())
     assert used == ["jax"]
     with pytest.warns(UserWarning, match="The samples are states of Gibbs chains"):
-        draws = model.sample(2000, random_state=0)
+        draws = model.sample(1000, random_state=0)
     assert used == ["jax"] * 2
-    assert_allclose((draws == 1).mean(axis=0), (X == 1).mean(axis=0), atol=0.06)
+    assert_allclose((draws == 1).mean(axis=0), (X == 1).mean(axis=0), atol=0.08)
 
 
 @pytest.mark.long
@@ -459,7 +459,7 @@ def test_refinement_on_a_device(monkeypatch):
     )
     scores = []
     for name in ("cpu", "jax"):
-        model = DiscreteMRF(device=name, random_state=0).fit(X)
+        model = DiscreteMRF(device=name, max_iter=100, random_state=0).fit(X)
         assert bool(calls) == (name == "jax")
         scores.append(model.score(test))
     independent = DiscreteMRF("independent").fit(X).score(test)
@@ -522,7 +522,7 @@ def test_columns_with_many_categories(missing):
     first = np.r_[np.arange(300), rng.integers(200, 300, 1200)]
     X = np.c_[first, np.where(rng.random(1500) < 0.9, first % 2, 1 - first % 2)].astype(float)
     given = np.where(rng.random(1500) < missing, np.nan, X[:, 1])
-    options = {"learner": "cd", "alpha": 1e-4, "max_iter": 40, "learning_rate": 0.05}
+    options = {"learner": "cd", "alpha": 1e-4, "max_iter": 15, "learning_rate": 0.1}
     options["cliques"] = [(0,), (1,), (0, 1)]
     scores = [fit(np.c_[first, given], device=d, **options).score(X) for d in ("cpu", "jax")]
     assert abs(scores[0] - scores[1]) < 0.02
@@ -578,7 +578,7 @@ def test_chains_of_tables_are_divided_among_devices():
         assert_array_equal(carry["learner"]["X"], alone["learner"]["X"])
         assert_allclose(found.energy_.flat, expected.energy_.flat, atol=1e-5)
         assert np.abs(found.energy_.flat[-6:]).max() > 0.05
-        test_annealing_estimates_log_z(GRAPHS["states"], 300, 0)
+        test_annealing_estimates_log_z(GRAPHS["states"], 100, 0)
         options = {"device": "jax", "random_state": 0, "method": "gibbs", "n_sweeps": 20}
         states = sample(GRAPHS["states"], 60, **options)
         first = devices.Device(jax.devices()[:1])

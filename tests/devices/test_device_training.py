@@ -274,15 +274,15 @@ def test_updates_follow_the_exact_gradient(learner, kind, missing):
 
 
 def gradient_of_updates(energy, learner, X, rng):
-    """Return the mean gradient of 20 compiled updates of chains that have forgotten their start."""
+    """Return the mean gradient of ten compiled updates of chains that have forgotten their start."""
     settings = Settings(
-        optimizer=SGD(), rate=ConstantRate(1e-9), batch_size=1000, max_iter=20, average=False,
+        optimizer=SGD(), rate=ConstantRate(1e-9), batch_size=1000, max_iter=10, average=False,
         device=open_device("jax"), complete=False,
     )  # fmt: skip
     state = loop.start(energy, learner, Batch(X), settings, rng)
     state = loop.run(learner, Batch(X), settings, state)
     after = loop.run(learner, Batch(X), replace(settings, rate=ConstantRate(1e-3)), state).energy
-    return {k: (after.theta[k].astype(float) - v) / (20 * 1e-3) for k, v in energy.theta.items()}
+    return {k: (after.theta[k].astype(float) - v) / (10 * 1e-3) for k, v in energy.theta.items()}
 
 
 # Estimators --------------------------------------------------------------------------------
