@@ -559,40 +559,44 @@ def test_gradients_on_several_devices(runs):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["layers", "pairs", "coupled layers"])
-def test_annealing_and_samples_on_several_devices(kind):
+@pytest.mark.parametrize("kinds", [["layers"], ["pairs", "coupled layers"]], ids=str)
+def test_annealing_and_samples_on_several_devices(kinds):
     """Log Z and samples are those of one device, and a path of several pieces compiles twice."""
     run_on_devices(f"""
         from test_device_inference import *
         from test_device_arrays import partial, shapes
         from skmrf._jax import chains
 
-        energy, ends = ENERGIES[{kind!r}], []
-        function = chains.LAYERS if {kind!r} == "layers" else chains.IN_ORDER
-        scan, loop = function.compiled_scan, function.compiled_loop
+        ends, compiled = [], dict()
 
-        def record(compiled, *args):
-            result = compiled(*args)
+        def record(function, *args):
+            result = function(*args)
             ends.append(shapes(result[0]))
             return result
 
-        test_annealing_estimates_log_z(energy, 600)
-        assert scan._cache_size() == loop._cache_size() == 1
-        test_sweeps_leave_the_model_invariant(energy)
-        test_clamped_entries_condition_the_other_entries(energy)
         for function in (chains.LAYERS, chains.IN_ORDER):
+            compiled[function] = function.compiled_scan, function.compiled_loop
             function.compiled_scan = partial(record, function.compiled_scan)
             function.compiled_loop = partial(record, function.compiled_loop)
+        every, first = devices.Device(jax.devices()), devices.Device(jax.devices()[:1])
         options = {{"device": "jax", "random_state": 0}}
-        run = partial(ais, energy, n_chains=30, n_temperatures=20, **options)
-        draw = partial(sample, energy, 60, method="gibbs", n_sweeps=20, **options)
-        value = run().value
-        assert ends.pop() == [(10, 5)] * 3
-        states = draw()
-        assert ends.pop() == [(20, states.shape[1])] * 3
-        first = devices.Device(jax.devices()[:1])
-        devices.find_device = lambda _: first
-        assert run().value == pytest.approx(value, abs=1e-4)
-        assert_array_equal(draw(), states)
-        assert ends.pop() == [(60, states.shape[1])]
+        for kind in {kinds}:
+            energy = ENERGIES[kind]
+            used = compiled[chains.LAYERS if kind == "layers" else chains.IN_ORDER]
+            sizes = [f._cache_size() for f in used]
+            test_annealing_estimates_log_z(energy, 600)
+            assert [f._cache_size() for f in used] == [n + 1 for n in sizes]
+            test_sweeps_leave_the_model_invariant(energy)
+            test_clamped_entries_condition_the_other_entries(energy)
+            run = partial(ais, energy, n_chains=30, n_temperatures=20, **options)
+            draw = partial(sample, energy, 60, method="gibbs", n_sweeps=20, **options)
+            value = run().value
+            assert ends.pop() == [(10, 5)] * 3
+            states = draw()
+            assert ends.pop() == [(20, states.shape[1])] * 3
+            devices.find_device = lambda _: first
+            assert run().value == pytest.approx(value, abs=1e-4)
+            assert_array_equal(draw(), states)
+            assert ends.pop() == [(60, states.shape[1])]
+            devices.find_device = lambda _: every
     """)

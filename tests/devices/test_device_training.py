@@ -274,7 +274,7 @@ def test_updates_follow_the_exact_gradient(learner, kind, missing):
 
 
 def gradient_of_updates(energy, learner, X, rng):
-    """Return the mean gradient of ten compiled updates of chains that have forgotten their start."""
+    """Return the mean gradient of ten compiled updates. The chains have forgotten their start."""
     settings = Settings(
         optimizer=SGD(), rate=ConstantRate(1e-9), batch_size=1000, max_iter=10, average=False,
         device=open_device("jax"), complete=False,
@@ -308,7 +308,7 @@ def exact_score(model, X):
 )
 @quiet
 def test_fits_are_as_good_as_on_the_cpu(learner, kind):
-    options = {"learner": learner, "max_iter": 150, "optimizer": "adam", "learning_rate": 0.05}
+    options = {"learner": learner, "max_iter": 80, "optimizer": "adam", "learning_rate": 0.05}
     models = [small_fit(kind, device=name, **options).fit(ROWS) for name in ("cpu", "jax")]
     scores = [exact_score(model, ROWS) for model in models]
     independent = ROWS.mean(axis=0)
