@@ -12,7 +12,8 @@ from hypothesis import settings
 
 for library in ("OPENBLAS", "OMP", "MKL"):  # before numpy: two processes share two cores
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-# JAX compiles faster with these options. A version that does not know an option stops the process.
+# JAX compiles faster with these options. An option that it does not know ends the process, so the
+# second one is set only for versions that know it.
 FAST = ["--xla_backend_optimization_level=0"]
 if find_spec("jaxlib") and version("jaxlib").startswith(("0.7.", "0.8.", "0.9.", "0.10.")):
     FAST.append("--xla_cpu_use_fusion_emitters=false")

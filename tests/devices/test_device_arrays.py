@@ -568,7 +568,6 @@ def test_annealing_and_samples_on_several_devices(kinds):
         from skmrf._jax import chains
 
         ends, compiled = [], dict()
-
         def record(function, *args):
             result = function(*args)
             ends.append(shapes(result[0]))
@@ -578,8 +577,7 @@ def test_annealing_and_samples_on_several_devices(kinds):
             compiled[function] = function.compiled_scan, function.compiled_loop
             function.compiled_scan = partial(record, function.compiled_scan)
             function.compiled_loop = partial(record, function.compiled_loop)
-        every, first = devices.Device(jax.devices()), devices.Device(jax.devices()[:1])
-        options = {{"device": "jax", "random_state": 0}}
+        first, options = devices.Device(jax.devices()[:1]), {{"device": "jax", "random_state": 0}}
         for kind in {kinds}:
             energy = ENERGIES[kind]
             used = compiled[chains.LAYERS if kind == "layers" else chains.IN_ORDER]
@@ -594,9 +592,9 @@ def test_annealing_and_samples_on_several_devices(kinds):
             assert ends.pop() == [(10, 5)] * 3
             states = draw()
             assert ends.pop() == [(20, states.shape[1])] * 3
-            devices.find_device = lambda _: first
-            assert run().value == pytest.approx(value, abs=1e-4)
-            assert_array_equal(draw(), states)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(devices, "find_device", lambda _: first)
+                assert run().value == pytest.approx(value, abs=1e-4)
+                assert_array_equal(draw(), states)
             assert ends.pop() == [(60, states.shape[1])]
-            devices.find_device = lambda _: every
     """)
