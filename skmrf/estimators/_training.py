@@ -49,7 +49,7 @@ class TrainingParameters:
     is_partial: bool = False
 
     @classmethod
-    def of(cls, owner, partial=False, **others):
+    def of(cls, owner, partial=False, learner=None, **others):
         """Return the training parameters of an estimator, after validation.
 
         Parameters
@@ -58,6 +58,8 @@ class TrainingParameters:
             Estimator, or another object that has the parameters.
         partial : bool, default=False
             Whether the parameters are for one call of ``partial_fit``.
+        learner : Learner, optional
+            Learner of the estimator. The optimizer "lbfgs" needs a deterministic one.
         **others
             Parameters that ``owner`` does not have.
 
@@ -70,6 +72,8 @@ class TrainingParameters:
         given = owner.get_params(deep=False).items()
         parameters = cls(**{name: value for name, value in given if name in names}, **others)
         parameters._check()
+        solvable = learner is None or learner.deterministic
+        optimizers.check_optimizer(parameters.optimizer, solvable)
         if not partial:
             return parameters
         return replace(

@@ -325,7 +325,8 @@ class BoltzmannMachine(VisibleEstimator):
             self._check_n_components()
             states = check_two_states(self.states)
             check_threshold(self.binarize)
-            parameters, learner = TrainingParameters.of(self, partial), self._check_learner()
+            learner = self._check_learner()
+            parameters = TrainingParameters.of(self, partial, learner)
             fit = FitSession(self, parameters, X)
             if fit.is_resumed:
                 self._check_same_model(states)

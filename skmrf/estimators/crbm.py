@@ -334,7 +334,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     def _check_parameters(self, learner, partial):
         check_number("n_components", self.n_components, low=1, integer=True)
         check_number_or(("auto",), "alpha", self.alpha, low=0)
-        parameters = TrainingParameters.of(self, partial)
+        parameters = TrainingParameters.of(self, partial, learner)
         if is_auto(self.optimizer) and learner.deterministic and not partial:
             return replace(parameters, optimizer="lbfgs")
         return parameters

@@ -333,7 +333,8 @@ class DiscreteMRF(VisibleEstimator):
 
     def _fit(self, X, sample_weight, partial=False):
         with unchanged_on_error(self):
-            parameters, learner = TrainingParameters.of(self, partial), self._given_learner()
+            learner = self._given_learner()
+            parameters = TrainingParameters.of(self, partial, learner)
             is_resumed = parameters.resumes(self)
             structure = None if is_resumed else self._structure_learner()
             fit = FitSession(self, parameters, X, n_sub_estimators=int(structure is not None))

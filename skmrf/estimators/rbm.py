@@ -285,7 +285,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             check_number("n_components", self.n_components, low=1, integer=True)
             check_choice("init_visible_bias", self.init_visible_bias, ("data", "zeros"))
             check_threshold(self.binarize)
-            parameters, learner = TrainingParameters.of(self, partial), self._check_learner()
+            learner = self._check_learner()
+            parameters = TrainingParameters.of(self, partial, learner)
             fit = FitSession(self, parameters, X)
             if fit.is_resumed:
                 self._check_same_size()
@@ -302,9 +303,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             data, held_out = hold_out(data, parameters, fit.rng)
             if held_out is not None:  # a score needs states
                 held_out = held_out._replace(X=draw_states(held_out.X, fit.rng))
-            settings = hidden_layer.training_settings(
-                parameters, learner, fit.energy, data, held_out, choice
-            )
+            given = parameters, learner, fit.energy, data, held_out, choice
+            settings = hidden_layer.training_settings(*given)
 
             def attributes(state):
                 chosen = {"alpha_": choice.alpha, "learning_rate_": choice.rate}

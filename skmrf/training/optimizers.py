@@ -200,6 +200,32 @@ def _output_array(theta, gradient):
 OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adam": Adam}
 
 
+def check_optimizer(optimizer, solvable=True):
+    """Raise a ValueError unless the parameter ``optimizer`` of an estimator is valid.
+
+    Parameters
+    ----------
+    optimizer : object
+        Value of the parameter.
+    solvable : bool, default=True
+        Whether the learner may have a deterministic objective, which "lbfgs" needs.
+    """
+    if isinstance(optimizer, Optimizer):
+        return
+    names = "auto", "lbfgs", *OPTIMIZERS
+    if not isinstance(optimizer, str):
+        raise ValueError(
+            f"optimizer must be one of {sorted(names)} or an instance of a class of "
+            f"skmrf.training; got {optimizer!r}."
+        )
+    check_choice("optimizer", optimizer, names)
+    if optimizer == "lbfgs" and not solvable:
+        raise ValueError(
+            'optimizer="lbfgs" needs a deterministic objective, but this learner has none on these '
+            f"data; use one of {sorted(OPTIMIZERS)}."
+        )
+
+
 def make_optimizer(optimizer, solvable, penalty, penalty_name):
     """Return an optimizer by name, or None for a deterministic solver.
 
@@ -226,19 +252,9 @@ def make_optimizer(optimizer, solvable, penalty, penalty_name):
     ValueError
         If the name is unknown, or if it is "lbfgs" and there is no deterministic objective.
     """
-    if not isinstance(optimizer, str):
-        if not isinstance(optimizer, Optimizer):
-            raise ValueError(
-                f"optimizer must be one of {sorted(('auto', 'lbfgs', *OPTIMIZERS))} or an instance "
-                f"of a class of skmrf.training; got {optimizer!r}."
-            )
+    check_optimizer(optimizer, solvable)
+    if isinstance(optimizer, Optimizer):
         return optimizer
-    check_choice("optimizer", optimizer, ("auto", "lbfgs", *OPTIMIZERS))
-    if optimizer == "lbfgs" and not solvable:
-        raise ValueError(
-            'optimizer="lbfgs" needs a deterministic objective, but this learner has none on these '
-            f"data; use one of {sorted(OPTIMIZERS)}."
-        )
     if optimizer == "lbfgs" or (optimizer == "auto" and solvable):
         return None
     if optimizer == "auto":

@@ -100,6 +100,24 @@ def test_bad_parameters(parameters, message):
     assert not hasattr(model, "energy_")
 
 
+@pytest.mark.parametrize("optimizer", ["adan", "lbfgs"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBM(2),
+        BoltzmannMachine(states=(0, 1)),
+        DiscreteMRF(learner="pcd"),
+        CRBMStructuredPredictor(2),
+    ],
+)
+def test_wrong_optimizers_raise_an_error_before_training(model, optimizer, monkeypatch):
+    """The error comes before the choice of the penalty, which can take minutes."""
+    monkeypatch.setattr("skmrf.training.loop.start", lambda *_: pytest.fail("A model is trained."))
+    rows = np.repeat(X, 30, axis=0)
+    with pytest.raises(ValueError, match="optimizer"):
+        clone(model).set_params(optimizer=optimizer).fit(rows, rows)
+
+
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
