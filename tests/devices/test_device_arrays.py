@@ -567,7 +567,7 @@ def test_annealing_and_samples_on_several_devices(kinds):
         from test_device_arrays import partial, shapes
         from skmrf._jax import chains
 
-        ends, compiled = [], dict()
+        ends, compiled = [], {{}}
         def record(function, *args):
             result = function(*args)
             ends.append(shapes(result[0]))
