@@ -142,12 +142,13 @@ def split_segments(weights, limit, bounds, sums):
 def fill_beliefs(logits, bound, one, zero):
     """Convert the logit of each unit to the probabilities of its states 1 and 0.
 
-    Each probability is accurate even if it is close to zero.
+    Each probability is accurate even if it is close to zero. ``one`` and ``zero`` may have more
+    entries than ``logits``; those are not used.
     """
     unit = logits.dtype.type(1)
     for i in range(logits.size):
         one[i] = -min(max(logits[i], -bound), bound)
-    exponentials(one)
+    exponentials(one[: logits.size])
     for i in range(logits.size):
         odds = one[i]
         one[i] = unit / (unit + odds)
@@ -360,6 +361,7 @@ def propagate(
     factors, logits = scratch[3][:n_visible], scratch[4][:n_visible]
     bits = np.empty(max(n_visible, BLOCK), np.int32)
     on, off, products = scratch[5][:BLOCK], scratch[6][:BLOCK], scratch[7][:BLOCK]
+    one[:] = kind(0)
     for c in range(visible.shape[0]):
         factors[:] = kind(1)
         count, n_moved = 0, 1

@@ -11,6 +11,7 @@ from zoo import SMALL, TABLES, ZOO, enumerate_states, naive_log_potential, possi
 
 from skmrf._kernels._jit import kernel, larger, load, multiply_add, spread, store, transpose
 from skmrf._kernels.belief import TINY
+from skmrf._kernels.bipartite import fill_beliefs
 from skmrf._kernels.elimination import block_offsets
 from skmrf._kernels.label_trees import add_observed_products, add_observed_scores
 from skmrf._kernels.ordering import (
@@ -354,6 +355,17 @@ def test_scratch_starts_at_cache_lines():
         for k, x in enumerate(arrays):
             x[:] = k
         assert all((x == k).all() for k, x in enumerate(arrays))
+
+
+@pytest.mark.parametrize("signaling_nan", [np.uint32(0x7FA00000), np.uint64(0x7FF4 << 48)])
+def test_unused_entries_of_scratch_are_neither_read_nor_written(signaling_nan):
+    """Arithmetic with a signaling NaN warns without compilation, and makes the NaN quiet."""
+    bits = np.full((2, 16), signaling_nan)
+    one, zero = bits.view(f"f{bits.itemsize}")
+    fill_beliefs(np.array([-1.0, 0.0, 2.0], one.dtype), one.dtype.type(80), one, zero)
+    assert_allclose(one[:3], 1 / (1 + np.exp([1.0, 0.0, -2.0])), rtol=1e-6)
+    assert_allclose(zero[:3], 1 / (1 + np.exp([-1.0, 0.0, 2.0])), rtol=1e-6)
+    assert_array_equal(bits[:, 3:], signaling_nan)
 
 
 @pytest.mark.parametrize("n_labels", [3, 4])
