@@ -48,6 +48,27 @@ def gradient_step(theta, gradient, rate):
 
 
 @kernel
+def precondition_layers(weights, visible_bias, hidden_bias, means, offsets, scale):
+    """Overwrite the gradient of two layers of units with the steps of centred and scaled units.
+
+    The first three arguments are the gradient. ``means`` and ``offsets`` are the centres of the
+    visible and of the hidden units, and ``scale`` has a factor for each visible unit.
+    """
+    shift = np.zeros_like(hidden_bias)
+    for i in range(visible_bias.size):
+        row, total = weights[i], weights.dtype.type(0)
+        visible, mean, factor = visible_bias[i], means[i], scale[i]
+        for j in range(shift.size):
+            step = factor * (row[j] - mean * hidden_bias[j] - visible * offsets[j])
+            row[j] = step
+            total += step * offsets[j]
+            shift[j] += step * mean
+        visible_bias[i] = factor * visible - total
+    for j in range(shift.size):
+        hidden_bias[j] -= shift[j]
+
+
+@kernel
 def update_running_mean(mean, value, share):
     """Move a running mean towards a new value: ``mean += share * (value - mean)``."""
     share = mean.dtype.type(share)

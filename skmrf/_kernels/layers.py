@@ -75,24 +75,6 @@ def softplus_sums(activation, bias, scale, out):
         out[c] = log_product(x, total)
 
 
-@kernel
-def draw_units(activation, bias, scale, shift, noise, out):
-    """Draw each unit: 1 if its uniform random number is below its probability of 1, else 0."""
-    kind = activation.dtype.type
-    one, zero = kind(1), kind(0)
-    half = kind(np.finfo(activation.dtype).eps / 4)  # keeps the noise above 0 and below 1, like p
-    scale = kind(scale)
-    n, last = bias.shape[1], bias.shape[0] - 1
-    x = np.empty(n, activation.dtype)
-    for c in range(activation.shape[0]):
-        row = min(c, last)
-        for j in range(n):
-            x[j] = -(scale * (activation[c, j] + bias[row, j]) + shift[j])
-        exponentials(x)
-        for j in range(n):
-            out[c, j] = one if (noise[c, j] + half) * (one + x[j]) <= one else zero
-
-
 @inlined
 def start_streams(seeds, streams):
     """Set the states of parallel generators, shape (4, N_STREAMS), from four random integers.
@@ -149,16 +131,17 @@ def logistic_noise(streams, words, out, bits):
 
 
 @kernel
-def draw_layer(activation, bias, scale, seeds):
+def draw_layer(activation, bias, scale, shift, seeds):
     """Replace the activations of a layer by states: 1 if the logit exceeds its logistic noise.
 
-    ``bias`` has one entry per unit. ``seeds`` has four random integers for each block of BLOCK
-    chains.
+    The logit is ``scale * (activation + bias) + shift``. ``bias`` has one row, or one for each
+    chain, and ``shift`` has one entry per unit. ``seeds`` has four random integers for each block
+    of BLOCK chains.
     """
     activation = borrowed(activation)
     kind = activation.dtype.type
     one, zero, scale = kind(1), kind(0), kind(scale)
-    n = activation.shape[1]
+    n, last = activation.shape[1], bias.shape[0] - 1
     noise, bits = np.empty(n, activation.dtype), np.empty(n, np.int32)
     words = np.empty(n_words(n, activation.itemsize), np.uint64)
     streams = np.empty((4, N_STREAMS), np.uint64)
@@ -166,8 +149,9 @@ def draw_layer(activation, bias, scale, seeds):
         if c % BLOCK == 0:
             start_streams(seeds[c // BLOCK], streams)
         logistic_noise(streams, words, noise, bits)
+        row = min(c, last)
         for j in range(n):
-            is_one = scale * (activation[c, j] + bias[j]) > noise[j]
+            is_one = scale * (activation[c, j] + bias[row, j]) + shift[j] > noise[j]
             activation[c, j] = one if is_one else zero
 
 

@@ -397,8 +397,8 @@ def _table_block(conditionals, reference, betas, order, X, clamped, log_weights,
 
 
 def _layer_blocks(conditionals, reference, betas, _order, X, clamped, log_weights, rngs):
-    log_weights, blocks = _writeable(log_weights), blocks_of(len(X))
-    X = sweep_layers(conditionals, reference, betas, X, clamped, log_weights, rngs, blocks)
+    log_weights = _writeable(log_weights)
+    X = sweep_layers(conditionals, reference, betas, X, clamped, log_weights, rngs)
     return X, log_weights, rngs
 
 
@@ -430,9 +430,8 @@ def move_from_hidden(energy, H, generators, n_sweeps):
     results = V, np.empty_like(H), np.empty_like(H)
 
     def move(chains, rngs):
-        part = H[chains]
         given = _conditionals_of(conditionals, chains)
-        moved = sweep_from_hidden(given, part, rngs, blocks_of(len(part)), n_sweeps)
+        moved = sweep_from_hidden(given, H[chains], rngs, n_sweeps)
         for result, values in zip(results, moved, strict=True):
             result[chains] = values
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._kernels._jit import read_only
 from .._kernels.gibbs import sweep_binary
-from .._kernels.layers import draw_layer, draw_units, softplus_sums, unit_means
+from .._kernels.layers import draw_layer, softplus_sums, unit_means
 from .._utils.codes import STATE
 from ..energies.conditionals import (
     BinaryConditionals,
@@ -23,21 +23,6 @@ from ..energies.dense_tables import conditionals_of_tables
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
 UPDATES_A_CALL = 1_000_000  # of variables, which take about 10 ms
 NO_COUPLING = np.zeros((0, 0))
-
-
-class _UniformNoise:
-    """Uniform random numbers for a layer of units; each block of chains has its own generator."""
-
-    def __init__(self, generators, blocks, n_units, dtype):
-        self.generators = generators
-        self.blocks = blocks
-        self.array = np.empty((blocks[-1].stop, n_units), dtype=dtype)
-
-    def draw(self):
-        """Overwrite ``array`` with new uniform random numbers, and return it."""
-        for block, rng in zip(self.blocks, self.generators, strict=True):
-            rng.random(out=self.array[block], dtype=self.array.dtype)
-        return self.array
 
 
 def random_seeds(generators, n_sweeps):
@@ -62,7 +47,7 @@ def random_seeds(generators, n_sweeps):
     return np.stack(seeds, axis=1)
 
 
-def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, generators, blocks):
+def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, generators):
     r"""Run Gibbs sweeps of a bipartite model along a path of inverse temperatures.
 
     Matrix products update all chains together. A sweep samples hidden given visible units, then
@@ -89,8 +74,6 @@ def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, genera
         Log weights of annealed importance sampling, which are increased in place.
     generators : list of numpy.random.Generator
         One generator per block of chains.
-    blocks : list of slice
-        Chains of each generator.
 
     Returns
     -------
@@ -99,13 +82,10 @@ def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, genera
     """
     weights, *biases = conditionals
     visible_bias, hidden_bias = (bias_rows(b, len(X)) for b in biases)
-    n_visible, n_hidden = weights.shape
-    dtype = weights.dtype
+    n_hidden, dtype = weights.shape[1], weights.dtype
     odds = (reference.log_p[reference.start + 1] - reference.log_p[reference.start]).astype(dtype)
     constant = reference.log_p[reference.start].sum() - n_hidden * np.log(2.0)
     no_shift = np.zeros(n_hidden, dtype=dtype)
-    hidden_noise = _UniformNoise(generators, blocks, n_hidden, dtype)
-    visible_noise = _UniformNoise(generators, blocks, n_visible, dtype)
     V = X.astype(dtype)
     H = np.empty((len(V), n_hidden), dtype=dtype)
     start = V.copy() if clamped.size else None
@@ -115,9 +95,10 @@ def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, genera
             linear = bias_sums(V, visible_bias - odds) - constant
             log_weights += (beta - before) * linear
             log_weights += _softplus(H, hidden_bias, beta) - _softplus(H, hidden_bias, before)
-        draw_units(H, hidden_bias, beta, no_shift, hidden_noise.draw(), H)
+        draw_layer(H, hidden_bias, beta, no_shift, random_seeds(generators, 1)[0])
         np.matmul(H, weights.T, out=V)
-        draw_units(V, visible_bias, beta, (dtype.type(1 - beta)) * odds, visible_noise.draw(), V)
+        shift = dtype.type(1 - beta) * odds
+        draw_layer(V, visible_bias, beta, shift, random_seeds(generators, 1)[0])
         if start is not None:
             np.copyto(V, start, where=clamped)
     return V.astype(STATE)
@@ -181,7 +162,8 @@ def sweep_coupled_layers(
             if path[1] != path[0]:
                 log_weights += _softplus(H, hidden_bias[None], path[1])
                 log_weights -= _softplus(H, hidden_bias[None], path[0])
-            draw_layer(H, hidden_bias, path[1], random_seeds(generators, 1)[0])
+            no_shift = np.zeros(n_hidden, dtype)
+            draw_layer(H, hidden_bias[None], path[1], no_shift, random_seeds(generators, 1)[0])
             from_hidden = weights @ H.T
         seeds = random_seeds(generators, len(path) - 1)
         sweep_binary(*given, path, order, from_hidden, clamped, seeds, field, V, log_weights)
@@ -243,7 +225,7 @@ def split_path(betas, n_updates, longest):
     return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
 
 
-def sweep_from_hidden(conditionals, H, generators, blocks, n_sweeps):
+def sweep_from_hidden(conditionals, H, generators, n_sweeps):
     """Run Gibbs sweeps of a bipartite model, starting from states of the hidden units.
 
     A sweep samples visible given hidden units, then hidden given visible units.
@@ -256,8 +238,6 @@ def sweep_from_hidden(conditionals, H, generators, blocks, n_sweeps):
         Hidden states at which the chains start.
     generators : list of numpy.random.Generator
         One generator per block of chains.
-    blocks : list of slice
-        Chains of each generator.
     n_sweeps : int
         Number of sweeps.
 
@@ -272,18 +252,15 @@ def sweep_from_hidden(conditionals, H, generators, blocks, n_sweeps):
     """
     weights, *biases = conditionals
     visible_bias, hidden_bias = (bias_rows(b, len(H)) for b in biases)
-    n_visible, n_hidden = weights.shape
-    hidden_noise = _UniformNoise(generators, blocks, n_hidden, weights.dtype)
-    visible_noise = _UniformNoise(generators, blocks, n_visible, weights.dtype)
-    no_shift = np.zeros(n_visible, dtype=weights.dtype)
-    V = np.empty((len(H), n_visible), dtype=weights.dtype)
-    means = np.empty((len(H), n_hidden), dtype=weights.dtype)
+    visible_shift, hidden_shift = (np.zeros(n, dtype=weights.dtype) for n in weights.shape)
+    V = np.empty((len(H), len(weights)), dtype=weights.dtype)
+    H, means = H.copy(), np.empty_like(H)
     for _ in range(n_sweeps):
         np.matmul(H, weights.T, out=V)
-        draw_units(V, visible_bias, 1.0, no_shift, visible_noise.draw(), V)
-        np.matmul(V, weights, out=means)
-        unit_means(means, hidden_bias, means)
-        H = (hidden_noise.draw() < means).astype(weights.dtype)
+        draw_layer(V, visible_bias, 1.0, visible_shift, random_seeds(generators, 1)[0])
+        np.matmul(V, weights, out=H)
+        unit_means(H, hidden_bias, means)
+        draw_layer(H, hidden_bias, 1.0, hidden_shift, random_seeds(generators, 1)[0])
     return V.astype(STATE), means, H
 
 

@@ -5,10 +5,18 @@ from functools import partial
 import numpy as np
 from scipy.linalg import block_diag
 
+from .._kernels.ascent import precondition_layers
 from .._kernels.tables import precondition_pairs, precondition_singles
 from .._utils.codes import MISSING, state_columns
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import equal_rows, namespace, row_product, sigmoid, without_diagonal
+from .._utils.namespaces import (
+    equal_rows,
+    is_numpy,
+    namespace,
+    row_product,
+    sigmoid,
+    without_diagonal,
+)
 from ..energies.dense_tables import find_positions
 from ..energies.table_backed import TableEnergy
 from .optimizers import SGD
@@ -193,6 +201,10 @@ class LayerPreconditioner:
         visible, hidden = gradient["visible_bias"], gradient["hidden_bias"]
         offsets = sigmoid(theta["hidden_bias"] + row_product(self.means, theta["weights"]))
         weights = gradient["weights"]
+        if is_numpy(weights):
+            weights, visible, hidden = np.ascontiguousarray(weights), visible.copy(), hidden.copy()
+            precondition_layers(weights, visible, hidden, self.means[0], offsets, scale)
+            return {"weights": weights, "visible_bias": visible, "hidden_bias": hidden}
         weights -= self.means[0][:, None] * hidden
         weights -= visible[:, None] * offsets
         weights *= scale[:, None]

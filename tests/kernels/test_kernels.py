@@ -23,7 +23,7 @@ from skmrf._kernels.gaussians import draw_missing_values, observed_log_densities
 from skmrf._kernels.gibbs import sweep_binary, sweep_tables
 from skmrf._kernels.layers import (
     N_STREAMS,
-    draw_units,
+    draw_layer,
     fill_words,
     logistic_noise,
     softplus_sums,
@@ -463,38 +463,41 @@ def test_softplus_sums_of_no_units():
     assert_array_equal(out, 0.0)
 
 
+def noise_of(seeds, shape, dtype):
+    """Return the logistic noise of chains that share a random generator."""
+    states, noise = np.empty((4, N_STREAMS), np.uint64), np.empty(shape, dtype)
+    initial_states(seeds, states)
+    for row in noise:
+        logistic_noise(states, np.empty(100, np.uint64), row, np.empty(row.size, np.int32))
+    return noise
+
+
 @rows_of_biases
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_draw_units(dtype, scale, n_biases, seed):
-    """Check that units are 1 where the noise is below the mean, except for rounding."""
+def test_draw_layer(dtype, scale, n_biases, seed):
+    """Check that units are 1 where the logit exceeds the noise, except for rounding."""
     activation, bias, rng = layer_inputs(dtype, seed, n_biases, scale)
+    activation[:, :2] = -1000.0, 1000.0
     shift = rng.normal(0.0, scale, size=70).astype(dtype)
-    noise = rng.random(activation.shape, dtype=dtype)
+    seeds = rng.integers(2**64, size=(1, 4), dtype=np.uint64)
     logit = 0.7 * (activation.astype(float) + bias) + shift
-    mean = 0.5 * (1 + np.tanh(0.5 * logit))
-    out = np.empty_like(activation)
-    draw_units(activation, bias, 0.7, shift, noise, out)
-    clear = np.abs(noise - mean) > 1e-4
-    assert clear.mean() > 0.6
-    assert_array_equal(out[clear], (noise < mean)[clear])
-    assert set(np.unique(out)) <= {0.0, 1.0}
-    expected = out.copy()
-    draw_units(activation, bias, 0.7, shift, noise, activation)
-    assert_array_equal(activation, expected)
+    noise = noise_of(seeds[0], activation.shape, dtype)
+    draw_layer(activation, bias, 0.7, shift, seeds)
+    clear = np.abs(noise - logit) > 1e-4
+    assert clear.mean() > 0.9
+    assert_array_equal(activation[clear], (logit > noise)[clear])
+    assert set(np.unique(activation)) == {0.0, 1.0}
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_units_of_probability_zero_and_one(dtype):
-    """Check units of probability 0 and 1 with the smallest and the largest possible noise."""
-    last = 1 - 2**-24 if dtype == np.float32 else 1 - 2**-53
-    noise = np.array([[0.0, last] * 2], dtype=dtype)
-    sure = np.array([[-200.0, -200.0, 200.0, 200.0]], dtype=dtype)
-    nothing = np.zeros(4, dtype=dtype)
-    out = np.empty_like(sure)
-    draw_units(sure, nothing[None], 1.0, nothing, noise, out)
-    assert_array_equal(out[:, :2], 0.0)
-    assert_array_equal(out[:, 2:], 1.0)
+def test_blocks_of_chains_have_their_own_generators(seed):
+    seeds = np.random.default_rng(seed).integers(2**64, size=(2, 4), dtype=np.uint64)
+    arrays = np.zeros((1, 50)), 1.0, np.zeros(50)
+    both, second = np.zeros((100, 50)), np.zeros((36, 50))
+    draw_layer(both, *arrays, seeds)
+    draw_layer(second, *arrays, seeds[1:])
+    assert_array_equal(both[64:], second)
+    assert (both[:36] != second).mean() > 0.4
 
 
 # Gaussian densities ------------------------------------------------------------------------------
