@@ -47,12 +47,8 @@ def parallel_jobs(n_jobs):
         yield
         return
     _check_number(n_jobs)
-    token = _n_threads.set(n_jobs)
-    try:
-        with parallel_config(n_jobs=n_jobs):
-            yield
-    finally:
-        _n_threads.reset(token)
+    with _number_of_threads(n_jobs), parallel_config(n_jobs=n_jobs):
+        yield
 
 
 def run_parts(function, parts, n_jobs):
@@ -114,20 +110,41 @@ def run_blocks(function, blocks, n_jobs, *, long=False):
         Result of each call, in the order of the blocks.
     """
     if len(blocks) > 1 and not hasattr(_thread, "is_worker"):
-        options = {"prefer": "threads"} if long else {"require": "sharedmem"}
-        if n_jobs is None and not long:
-            n_jobs = _n_threads.get()
-        parallel = _parallel(n_jobs, **options)
-        if parallel.n_jobs != 1 and long:
-            return _yield_all(parallel, function, blocks)
-        if parallel.n_jobs != 1:
-            return _run_threads(_count_threads(parallel.n_jobs), function, blocks)
+        if long:
+            parallel = _parallel(n_jobs, prefer="threads")
+            if parallel.n_jobs != 1:
+                return _yield_all(parallel, function, blocks)
+        else:
+            n_threads = _count_threads(n_jobs)
+            if n_threads != 1:
+                return _run_threads(n_threads, function, blocks)
     return starmap(function, blocks)
 
 
 def _count_threads(n_jobs):
     """Return the number of threads of ``n_jobs``; negative numbers count from the last core."""
+    if n_jobs is None:
+        n_jobs = _n_threads.get()
+    if n_jobs is None:  # joblib's active configuration says it
+        n_jobs = _parallel(None, require="sharedmem").n_jobs
     return n_jobs if n_jobs > 0 else max(cpu_count() + 1 + n_jobs, 1)
+
+
+def keep_number_of_threads():
+    """Return a context in which the number of threads is asked for once, at its beginning.
+
+    joblib needs about 0.1 ms for the answer, and small models make an update in a millisecond.
+    """
+    return _number_of_threads(_count_threads(None))
+
+
+@contextmanager
+def _number_of_threads(n_threads):
+    token = _n_threads.set(n_threads)
+    try:
+        yield
+    finally:
+        _n_threads.reset(token)
 
 
 def _run_threads(n_threads, function, blocks):
@@ -198,7 +215,7 @@ def matrix_product(A, B):
         np.matmul(A[rows], B[:, columns], out=out[rows, columns])
 
     size = max((UNIT / n) ** 0.5, MIN_SIDE)
-    blocks = product(_equal_slices(n_rows, size), _equal_slices(n_columns, size))
+    blocks = product(*(equal_slices(k, ceil(k / size)) for k in (n_rows, n_columns)))
     list(run_blocks(multiply, list(blocks), None))
     return out
 
@@ -238,10 +255,9 @@ def gram_matrix(X, weights):
     return total
 
 
-def _equal_slices(n, size):
-    """Return slices of about the same length, at most ``size``."""
-    n_slices = ceil(n / size)
-    ends = [k * n // n_slices for k in range(n_slices + 1)]
+def equal_slices(n, n_slices):
+    """Divide ``range(n)`` into slices of about the same length; at least one."""
+    ends = [k * n // max(n_slices, 1) for k in range(max(n_slices, 1) + 1)]
     return [slice(*pair) for pair in pairwise(ends)]
 
 
@@ -271,7 +287,7 @@ def threads_of_products(n_multiplications, *, has_blocks=False):
 
 def _uses_threads():
     """Return whether blocks without a number of jobs of their own run in threads."""
-    return _parallel(_n_threads.get(), require="sharedmem").n_jobs != 1
+    return _count_threads(None) != 1
 
 
 def _parallel(n_jobs, **options):

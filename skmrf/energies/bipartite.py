@@ -7,7 +7,7 @@ from .._kernels.layers import softplus_sums, unit_means
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy, namespace, sigmoid
-from .._utils.parallel import UNIT, matrix_product, run_blocks
+from .._utils.parallel import UNIT, equal_slices, matrix_product, run_blocks
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
 from .conditionals import bias_rows, bias_sums
@@ -298,11 +298,12 @@ class BipartiteEnergy(LayeredEnergy):
         V, H = (np.empty((n_rows, n), self.weights.dtype) for n in self.weights.shape)
         size, first, units = max(MIN_ROWS, UNIT // (2 * max(self.weights.size, 1))), 0, []
         for visible, hidden, weights in states:
-            for s in range(0, len(weights), size):
-                part, n = slice(s, s + size), len(weights[s : s + size])
+            n = len(weights)
+            for part in equal_slices(n, round(n / size)):
                 given = visible[part], None if hidden is None else hidden[part], weights[part]
-                units.append((*given, V[first : first + n], H[first : first + n]))
-                first += n
+                out = slice(first + part.start, first + part.stop)
+                units.append((*given, V[out], H[out]))
+            first += n
         list(run_blocks(self._fill_layers, units, None))
         weights = np.concatenate([weights for _, _, weights in states])
         pairs = matrix_product(V.T, H)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from .._utils.interrupts import InterruptLater
-from .._utils.parallel import threads_of_products
+from .._utils.parallel import keep_number_of_threads, threads_of_products
 from .._utils.results import Diagnostics
 from .._utils.rows import sort_rows, take_minibatch
 from ..learners.registry import check_learner
@@ -163,7 +163,7 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
     rule = _stepping(settings)(learner, data, settings)
     try:
         work, has_blocks = _work_of_update(progress.state.energy, data, settings)
-        with threads_of_products(work, has_blocks=has_blocks):
+        with keep_number_of_threads(), threads_of_products(work, has_blocks=has_blocks):
             _run_epochs(rule, settings, progress, reports or SilentReports())
     except KeyboardInterrupt:
         if not settings.interruptible:
