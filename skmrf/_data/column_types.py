@@ -1,4 +1,4 @@
-"""Types of the columns of a table and linear functions of columns, found from their values."""
+"""Types, rounding and bounds of columns, and linear functions of columns, found from values."""
 
 import re
 
@@ -25,6 +25,10 @@ MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categori
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
 MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
+MAX_DECIMALS = 6  # of rounded columns
+MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
+BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
+NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
 MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
 
 
@@ -105,10 +109,10 @@ def find_column_types(X, columns, *, by_dtype=True):
     there are at most two distinct values. If all data types of a frame are integers, or all are
     floats, they do not distinguish numbers from codes of categories. The frame is then treated like
     an array. pandas stores integers with missing entries as floats, so a column of floats counts as
-    integers if it has missing entries and whole numbers only, and all other columns are integers.
-    Other columns are "bounded" if their values fill the range from 0 to 1, or if many values are
-    near the smallest and near the largest value. They are "non-negative" if no value is negative,
-    and otherwise "continuous".
+    integers if it has missing entries and whole numbers only, unless another column of floats has
+    whole numbers without missing entries. Other columns are "bounded" if their values fill the
+    range from 0 to 1, or if many values are near the smallest and near the largest value. They are
+    "non-negative" if no value is negative, and otherwise "continuous".
 
     Parameters
     ----------
@@ -127,7 +131,10 @@ def find_column_types(X, columns, *, by_dtype=True):
     """
     dtypes = frame_types(X)
     pairs = list(zip(dtypes, columns, strict=False))
-    is_uniform = _are_uniform(dtypes) or all(_stores_integers(*pair) for pair in pairs)
+    kinds = dtypes
+    if not any(_holds_whole_floats(*pair) for pair in pairs):
+        kinds = ["int64" if _stores_integers(*pair) else pair[0] for pair in pairs]
+    is_uniform = _are_uniform(kinds)
     limit = 2 if by_dtype and not is_uniform else MAX_WHOLE_CATEGORIES
     dtypes = dtypes or [None] * len(columns)
     return [_find_type(t, column, limit) for t, column in zip(dtypes, columns, strict=True)]
@@ -177,10 +184,22 @@ def _are_uniform(dtypes):
 
 def _stores_integers(dtype, column):
     """Return True for integers, and for integers that pandas stores as floats with nan."""
-    if isinstance(dtype, np.dtype) and dtype.kind == "f":
-        x = _observed_numbers(column)
-        return 0 < len(x) < len(column) and bool((x == np.floor(x)).all())
-    return bool(re.match(NUMBERS[0], str(dtype).lower()))
+    if re.match(NUMBERS[0], str(dtype).lower()):
+        return True
+    x = _whole_floats(dtype, column)
+    return 0 < len(x) < len(column)
+
+
+def _holds_whole_floats(dtype, column):
+    """Return True for whole numbers that are floats although no entry is missing."""
+    return 0 < len(_whole_floats(dtype, column)) == len(column)
+
+
+def _whole_floats(dtype, column):
+    """Return the observed entries of a column of floats of numpy, or none if one is not whole."""
+    is_float = isinstance(dtype, np.dtype) and dtype.kind == "f"
+    x = _observed_numbers(column) if is_float else np.zeros(0)
+    return x if (x == np.floor(x)).all() else np.zeros(0)
 
 
 def _find_type(dtype, column, limit):
@@ -224,6 +243,68 @@ def _count_near(x, bound):
     """Return the number of distinct values near a bound."""
     half = 0.5 * x  # so that differences do not overflow
     return len(np.unique(x[np.abs(half - 0.5 * bound) < NEAR_BOUND * np.ptp(half)]))
+
+
+def find_step(x, kind):
+    """Return the unit of the values, their rounding step (0 if none), and the steps' origin.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows,)
+        Values without missing ones.
+    kind : str
+        Type of the column.
+
+    Returns
+    -------
+    unit, step, origin : float
+        Unit of measurement, unit to which the values are rounded, and the value from which the
+        rounded values differ by multiples of the step.
+    """
+    if kind == "integer":
+        return 1.0, 1.0, 0.0
+    size = np.abs(x).max()
+    ties = 1.0 - len(np.unique(x)) / len(x)
+    for decimals in range(MAX_DECIMALS + 1) if 0 < size < 1e9 else ():
+        scaled = x * 10.0**decimals
+        whole = np.rint(scaled)
+        if whole.any() and np.allclose(scaled, whole, rtol=1e-9, atol=1e-6):
+            common = np.gcd.reduce(whole.astype(np.int64))
+            unit = float(max(common, 1)) / 10.0**decimals
+            return unit, unit if ties >= MIN_TIES else 0.0, 0.0
+    values = np.unique(x)
+    if ties >= MIN_TIES and len(values) > 2:
+        steps = (values - values[0]) / np.diff(values).min()
+        if steps[-1] < 1e5 and np.allclose(steps, np.rint(steps), atol=0.02):
+            unit = (values[-1] - values[0]) / np.rint(steps[-1])
+            return unit, unit, values[0]
+    return 1.0, 0.0, 0.0
+
+
+def find_support(x, kind):
+    """Return the smallest and the largest value of the support of a numeric column.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n_rows,)
+        Values without missing ones.
+    kind : str
+        Type of the column.
+
+    Returns
+    -------
+    low, high : float
+        Bounds, infinite if there are none.
+    """
+    low, high = x.min(), x.max()
+    if kind == "bounded":
+        for bounds in NATURAL_BOUNDS:
+            if bounds[0] <= low and high <= bounds[1]:
+                return bounds
+        margin = BOUND_MARGIN / len(x) * (high - low)
+        return low - margin, high + margin
+    is_positive = low >= 0 and kind in ("integer", "non-negative")
+    return (0.0 if is_positive else -np.inf), np.inf
 
 
 def declared_categories(X, categorical):

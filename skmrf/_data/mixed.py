@@ -190,6 +190,33 @@ def find_declared_categories(columns, names, categorical, categories, declared=N
     ]
 
 
+def restore_numbers(values, columns, names, types):
+    """Put the observed numbers of columns into decoded rows, which have rounded numbers.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_columns)
+        Decoded rows, changed in place. Columns of integers keep their integers.
+    columns : list of ndarray of shape (n_rows,)
+        Columns before they were encoded.
+    names : list
+        Names of the columns, for error messages.
+    types : list of str
+        Types of the columns.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        The decoded rows.
+    """
+    for j, kind in enumerate(types):
+        if kind not in DISCRETE_TYPES:
+            x = to_floats(columns[j], names[j])
+            is_kept = x == np.rint(x) if kind == "integer" else ~np.isnan(x)
+            values[is_kept, j] = x[is_kept]
+    return values
+
+
 def to_floats(column, name):
     """Return a column as floats, with nan for missing entries."""
     if column.dtype.kind in "cmM":

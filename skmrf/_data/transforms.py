@@ -9,8 +9,11 @@ from .._utils.codes import MISSING
 from .categories import decode, encode
 from .column_types import (
     DISCRETE_TYPES,
+    MAX_DECIMALS,
     declared_categories,
     find_linear_functions,
+    find_step,
+    find_support,
     resolve_column_types,
 )
 from .frames import read_columns
@@ -26,12 +29,9 @@ SPIKE_RATIO = 6.0  # rows of a point mass relative to those of values around it
 FEW_VALUES = 10  # mean number of rows of a value, if all values are point masses
 N_NEAR = 5  # values on each side that a point mass is compared with
 OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
-MAX_DECIMALS = 6  # of rounded columns
-MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
-BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
-NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
 MIN_SHARE = 1e-4  # of the distance a from a bound; nearer values are transformed like it
 FARTHEST = 1e100  # of standardised values, so that squares are finite
+BEYOND = 0.5  # standard deviations beyond the training values that conditioning takes into account
 LARGEST = np.finfo(float).max
 
 
@@ -68,6 +68,8 @@ class ColumnTransform:
         Distance a from a bound, in units of the scale.
     mean, deviation : float
         Mean and standard deviation before standardisation.
+    extremes : tuple of float
+        Smallest and largest transformed training value.
     """
 
     low: float = -np.inf
@@ -83,6 +85,7 @@ class ColumnTransform:
     least: float = 1e-12
     mean: float = 0.0
     deviation: float = 1.0
+    extremes: tuple = (-np.inf, np.inf)
 
     def find_states(self, x):
         """Return 0 for continuous values, k + 1 for the k-th point mass, and nan where missing."""
@@ -101,6 +104,14 @@ class ColumnTransform:
             logs = np.log(np.maximum(shares[is_near], MIN_SHARE))
             z[is_near] = sign * (limit + logs / rate)
         return np.where(x < self.low, -FARTHEST, np.where(x > self.high, FARTHEST, z))
+
+    def limit(self, z):
+        """Move extreme transformed values of a column with bounds near the training values.
+
+        Such a column is curved, so its relation to other columns is known only there.
+        """
+        lowest, highest = self.extremes
+        return np.clip(z, lowest - BEYOND, highest + BEYOND) if self._bounds else z
 
     def _standardise(self, raw):
         return np.clip((raw - self.mean) / self.deviation, -FARTHEST, FARTHEST)
@@ -213,8 +224,8 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     x, weights = x[is_observed], weights[is_observed]
     _check_support(x, kind, name)
     kind = "continuous" if is_linear and kind == "bounded" else kind
-    unit, step, origin = _find_step(x, kind)
-    low, high = _find_support(x, kind)
+    unit, step, origin = find_step(x, kind)
+    low, high = find_support(x, kind)
     spikes = _find_spikes(x, step, low, high)
     if not step and len(spikes) > 1:
         unit = float(np.diff(spikes).min())
@@ -230,6 +241,8 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     positive = distances[(distances > 0) & np.isfinite(distances)]
     parts |= {"centre": centre, "scale": scale, "least": positive.min(initial=np.inf) / 2}
     transform = _select_softness(x, weights, parts, is_linear)
+    z = transform.forward(x)
+    transform = replace(transform, extremes=(float(z.min()), float(z.max())))
     if not np.isfinite(transform.mean + transform.deviation):
         raise ValueError(
             f"Column {name!r} holds {float(x[np.argmax(np.abs(x))])!r}, which is too large. If the "
@@ -263,41 +276,6 @@ def _check_support(x, kind, name):
         f"Column {name!r} has the type {kind!r} but holds {float(wrong)!r}; give it the type "
         f"{remedy} in column_types."
     )
-
-
-def _find_step(x, kind):
-    """Return the unit of the values, their rounding step (0 if none), and the steps' origin."""
-    if kind == "integer":
-        return 1.0, 1.0, 0.0
-    size = np.abs(x).max()
-    ties = 1.0 - len(np.unique(x)) / len(x)
-    for decimals in range(MAX_DECIMALS + 1) if 0 < size < 1e9 else ():
-        scaled = x * 10.0**decimals
-        whole = np.rint(scaled)
-        if whole.any() and np.allclose(scaled, whole, rtol=1e-9, atol=1e-6):
-            common = np.gcd.reduce(whole.astype(np.int64))
-            unit = float(max(common, 1)) / 10.0**decimals
-            return unit, unit if ties >= MIN_TIES else 0.0, 0.0
-    values = np.unique(x)
-    if ties >= MIN_TIES and len(values) > 2:
-        steps = (values - values[0]) / np.diff(values).min()
-        if steps[-1] < 1e5 and np.allclose(steps, np.rint(steps), atol=0.02):
-            unit = (values[-1] - values[0]) / np.rint(steps[-1])
-            return unit, unit, values[0]
-    return 1.0, 0.0, 0.0
-
-
-def _find_support(x, kind):
-    """Return the smallest and the largest value of the support."""
-    low, high = x.min(), x.max()
-    if kind == "bounded":
-        for bounds in NATURAL_BOUNDS:
-            if bounds[0] <= low and high <= bounds[1]:
-                return bounds
-        margin = BOUND_MARGIN / len(x) * (high - low)
-        return low - margin, high + margin
-    is_positive = low >= 0 and kind in ("integer", "non-negative")
-    return (0.0 if is_positive else -np.inf), np.inf
 
 
 def _find_spikes(x, step, low, high):
@@ -412,6 +390,13 @@ class TransformedColumns:
             names = [self.names[j] for j in self.discrete]
             codes = encode([columns[j] for j in self.discrete], self.categories, names)
             X[:, self.discrete] = np.where(codes == MISSING, np.nan, codes)
+        return X
+
+    def limit(self, X):
+        """Return encoded rows for conditional distributions, without extreme numbers."""
+        X = X.copy()
+        for j, transform in self.transforms.items():
+            X[:, j] = transform.limit(X[:, j])
         return X
 
     def decode(self, X):

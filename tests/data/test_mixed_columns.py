@@ -341,6 +341,14 @@ def test_missing_entries_do_not_change_the_types(dtype, other):
     assert types_of(floats.assign(few=incomplete["few"].astype("float64"))) == types_of(floats)
 
 
+def test_a_missing_entry_does_not_make_integers_categories():
+    table = pd.DataFrame({"count": np.arange(40) % 5, "length": np.linspace(-1, 1, 40)})
+    incomplete = table.assign(count=table["count"].where(table.index > 0))
+    assert types_of(incomplete) == types_of(table) == ["integer", "continuous"]
+    assert types_of(incomplete.assign(name="a"))[:2] == types_of(table)
+    assert types_of(incomplete.assign(code=np.arange(40.0)))[0] == "categorical"
+
+
 @pytest.mark.parametrize("names", ["int8 UInt64", "float double[pyarrow]", "Float32 halffloat"])
 def test_uniform_data_types(names):
     assert _are_uniform(names.split())

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
+from skmrf import GaussianPotentials, MRFImputer, NetworkPotentials, NNMRFDensity
 from skmrf.learners import Grid, Variational
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -507,3 +508,47 @@ def test_types_of_frames(kind, seed):
     assert model.sample(3, random_state=0).shape == (3, 2)
     y = np.resize([0, 1], 30)
     assert_allclose(classes().fit(table, y).predict_proba(table).sum(axis=1), 1.0)
+
+
+# Values beyond the training rows ----------------------------------------------------------------
+
+
+def curved_and_straight(seed, name):
+    """Return rows of a column with bounds and of a column that is a noisy linear function of it."""
+    rng = np.random.default_rng(seed)
+    x = rng.gamma(2.0, 1.0, 300) if name == "non-negative" else rng.random(300)
+    return np.stack([x, 3.0 * x + 0.3 * rng.normal(size=300)], axis=1)
+
+
+@pytest.mark.parametrize("name", ["non-negative", "bounded"])
+def test_values_beyond_the_training_rows_do_not_impute_extreme_values(name, seed):
+    X = curved_and_straight(seed, name)
+    rows = np.array([[x, np.nan] for x in (-1.0, -0.01, 0.0, 1.001, 15.0, 1000.0)])
+    width = np.ptp(X[:, 1])
+    for strategy in ("mode", "marginal", "sample"):
+        imputer = MRFImputer(NNMRFDensity(), strategy=strategy, random_state=seed).fit(X)
+        assert imputer.estimator_.column_types_[0] == name
+        imputed = imputer.transform(rows)[:, 1]
+        assert imputed.min() > X[:, 1].min() - width
+        assert imputed.max() < X[:, 1].max() + width
+    quantiles = imputer.estimator_.marginals(rows)[1]
+    assert np.ptp(quantiles) < 3 * width
+
+
+def test_dependence_on_columns_without_bounds_is_extrapolated(seed):
+    x = np.random.default_rng(seed).normal(size=(300, 1))
+    X = np.hstack([x, 2.0 * x + np.random.default_rng(seed + 1).normal(size=(300, 1))])
+    model = NNMRFDensity(GaussianPotentials(1), column_types="continuous", random_state=seed)
+    found = model.fit(X).predict([[30.0, np.nan]])[0, 1]
+    assert 40.0 < found < 80.0
+
+
+@pytest.mark.parametrize("potentials", ["gaussian", NetworkPotentials(max_iter=1)])
+def test_observed_numbers_stay_as_they_are(potentials, seed):
+    X = curved_and_straight(seed, "bounded")
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "n": np.arange(300) % 30})
+    model = NNMRFDensity(potentials, random_state=seed).fit(table)
+    rows = pd.DataFrame({"a": [-1.0, 1 / 3, 7.0], "b": np.nan, "n": [3, 40, 5]})
+    found = model.predict(rows)
+    assert found[["a", "n"]].equals(rows[["a", "n"]])
+    assert np.isfinite(found["b"]).all()

@@ -6,6 +6,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._data.frames import column_names, read_columns
+from ..._data.mixed import restore_numbers
 from ..._data.transforms import FARTHEST, learn_transformed_columns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_generator
@@ -125,10 +126,12 @@ def impute_gaussians(mixture, columns, codes, strategy, rng):
     ndarray of shape (n_rows, n_variables)
         Complete rows.
     """
+    rng = rng if strategy == "sample" else np.random.default_rng(0)
+    out, n = mixture.impute(columns.limit(codes), rng), len(columns.names)
+    out = np.where(np.isnan(codes), out, codes)
     if strategy == "sample":
-        return mixture.impute(codes, rng)
+        return out
     levels = [0.5] if strategy == "mode" else (np.arange(N_LEVELS) + 0.5) / N_LEVELS
-    out, n = mixture.impute(codes, np.random.default_rng(0)), len(columns.names)
     marginals = conditional_marginals(mixture, columns, codes, levels)
     for j, found in enumerate(marginals):
         transform = columns.transforms.get(j)
@@ -166,7 +169,7 @@ def conditional_marginals(mixture, columns, codes, levels):
         column, quantiles of shape (n_rows, n_levels) in the units of the column.
     """
     n_rows, p = len(codes), len(columns.transforms)
-    rows = Rows(codes, columns.n_states, np.ones(n_rows), np.zeros(p))
+    rows = Rows(columns.limit(codes), columns.n_states, np.ones(n_rows), np.zeros(p))
     logs, parts = joint_log_densities(mixture, rows)
     shares = np.exp(logs - logsumexp(logs))
     means = np.zeros((mixture.n_components, n_rows, p))
@@ -306,8 +309,9 @@ class TableDensity(EnergyEstimator):
             ``potentials="network"``, the best of the conditional means of the mixture's components.
             They are a frame with the columns' data types if the training rows were a frame.
         """
-        codes = self._impute(self._encode(X), "mode")
-        return self._to_frame(self._columns.decode(codes), X)
+        rows = self._columns.decode(self._impute(self._encode(X), "mode"))
+        observed, names = self._columns.read(self, X), self._columns.names
+        return self._to_frame(restore_numbers(rows, observed, names, self.column_types_), X)
 
     @available_if(_has_gaussians)
     def marginals(self, X, *, quantiles=(0.05, 0.5, 0.95)):
