@@ -24,6 +24,7 @@ ACCEPTED = (
 )
 LABELS = {  # in the order of the panels
     "validation_score": "validation score (nats)",
+    "log_likelihood": "log-likelihood (nats)",
     "objective": "objective (nats)",
     "hinge": "hinge loss (nats)",
     "perceptron_loss": "perceptron loss (nats)",
@@ -50,6 +51,11 @@ LABELS = {  # in the order of the panels
 }
 LOGARITHMIC = ("gradient_rms", "gradient_max", "learning_rate", "residual")
 COUNTS = {"epoch": "epoch", "n_updates": "updates"}
+REFERENCE_MODEL = "alpha_ is inf, so the model is the reference model of the penalty."
+OTHER_REASONS = (
+    "Either fit was not called, or the method needs no epochs, as MRFStructureLearner if a column "
+    "is numeric."
+)
 ERRORS = {"log_partition": "log_partition_error"}
 
 
@@ -128,15 +134,17 @@ class HistoryDisplay:
         Raises
         ------
         ValueError
-            If a name is not a key of ``history_``, or if ``history_`` is empty.
+            If a name is not a key of ``history_``, or if ``history_`` has no diagnostics because
+            the model was not trained in epochs.
         """
         check_estimator(cls, estimator, ACCEPTED)
         check_choice("x", x, tuple(COUNTS))
         history = estimator.history_
-        if not history:
+        if not _choose_names(history):
+            is_reference = getattr(estimator, "alpha_", None) == np.inf
             raise ValueError(
-                "history_ is empty, so there is nothing to plot. Call fit if the model was not "
-                "trained. If it was, its initial parameters were optimal."
+                "history_ has no diagnostics to plot, because the model was not trained in epochs. "
+                + (REFERENCE_MODEL if is_reference else OTHER_REASONS)
             )
         names = _choose_names(history) if names is None else _check_names(names, history)
         labels = {name: LABELS.get(name, name) for name in names}

@@ -268,8 +268,23 @@ def test_history_with_infinite_values():
 
 def test_model_without_history():
     model = DiscreteMRF.from_energy(ZOO["chain"](0))
-    with pytest.raises(ValueError, match="history_ is empty"):
+    with pytest.raises(ValueError, match=r"history_ has no diagnostics .* fit was not called"):
         HistoryDisplay.from_estimator(model)
+
+
+def test_reference_model_has_no_history():
+    model = DiscreteMRF(cliques="independent").fit(spins())
+    for names in (None, ["epoch"]):
+        with pytest.raises(ValueError, match=r"history_ has no diagnostics .* alpha_ is inf"):
+            HistoryDisplay.from_estimator(model, names=names)
+
+
+def test_history_of_gaussian_potentials():
+    model = NNMRFDensity().fit(np.random.default_rng(0).normal(size=(50, 2)))
+    display = HistoryDisplay.from_estimator(model)
+    assert display.axes_[0].get_title() == "log-likelihood (nats)"
+    assert_allclose(display.lines_[0].get_ydata(), model.history_["log_likelihood"])
+    assert_array_equal(display.lines_[0].get_xdata(), np.arange(1, model.n_iter_ + 1))
 
 
 # Paths ------------------------------------------------------------------------------------

@@ -62,9 +62,10 @@ def fit_gaussians(model, n_components, X, sample_weight):
     tasks = [(rows, n_components, np.random.default_rng(seed))]
     learned = reports.learn("mixture", "mixtures", learn_mixture, tasks, brief=_learn_briefly)
     mixture, history = learned[0]
-    fitted = fitted_attributes(
-        None, seed=seed, history=history, n_iter=len(history["log_likelihood"])
-    )
+    n_iter = len(history["log_likelihood"])
+    epochs = list(range(1, n_iter + 1))
+    history = history | {"epoch": epochs, "n_updates": epochs.copy()}
+    fitted = fitted_attributes(None, seed=seed, history=history, n_iter=n_iter)
     del fitted["energy_"]
     fitted |= {
         "mixture_": mixture,
