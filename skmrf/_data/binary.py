@@ -10,7 +10,7 @@ from .._utils.codes import MISSING, STATE
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.parameters import check_number
 from .._utils.rows import row_blocks
-from .numeric import numeric_rows
+from .numeric import numeric_rows, to_nan
 
 TWO_STATES_ADVICE = "give two states as numbers, or use DiscreteMRF for other categories."
 
@@ -47,11 +47,11 @@ class TwoStateEncoder:
         return two_state_codes(X, self.states, self.binarize, self.names)
 
     def encode_row(self, row):
-        """Return the state codes of one row, in which None is a missing entry.
+        """Return the state codes of one row, in which None and NA are missing entries.
 
         The row is an array of dtype object and shape (1, n_columns).
         """
-        return self.encode(row.astype(float))
+        return self.encode(to_nan(row).astype(float))
 
     def encode_complete(self, X):
         """Return the int8 state codes of complete rows; sparse rows stay sparse if 0 has code 0.

@@ -7,9 +7,16 @@ from sklearn.utils.validation import validate_data
 
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.rows import dense_rows, row_blocks
-from .categories import is_number
-from .frame_types import FrameType
-from .frames import array_kind, as_columns, check_truth_values, find_column_names, plain_array
+from .categories import is_number, missing_mask
+from .frame_types import FrameType, is_pandas, is_polars
+from .frames import (
+    array_kind,
+    as_array,
+    as_columns,
+    check_truth_values,
+    find_column_names,
+    plain_array,
+)
 
 
 def numeric_rows(estimator, X, *, reset, remedy, missing=False, on_device=False, **options):
@@ -29,7 +36,8 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, on_device=False,
     remedy : str
         End of error messages about entries that are not numbers: what the user can do.
     missing : bool, default=False
-        Whether nan is a missing entry. Infinite values are then left to the caller to check.
+        Whether nan, None and NA are missing entries; they become nan. Infinite values are then left
+        to the caller to check.
     on_device : bool, default=False
         Whether an array of JAX is returned unchanged, and not as an array of numpy.
     **options
@@ -49,8 +57,10 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, on_device=False,
         If an entry is neither a number nor a string, such as a dict.
     """
     X = plain_array(X)
+    frame_type = FrameType.of(X) if reset else None
     if array_kind(X) in ("", "O"):
         _raise_for_truth_values(X)
+        X = _replace_missing(X) if missing else X
     if array_kind(X) in ("", "m", "M"):  # numpy would convert text and dates to numbers
         _raise_for_text(X, remedy)
     try:
@@ -67,8 +77,32 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, on_device=False,
     if not missing:
         _check_finite(rows, estimator)
     if reset:
-        estimator._frame_type = FrameType.of(X)
+        estimator._frame_type = frame_type
     return rows
+
+
+def to_nan(values):
+    """Return an array of objects in which the missing entries are nan."""
+    absent = missing_mask(values.ravel()).reshape(values.shape)
+    return np.where(absent, np.nan, values)
+
+
+def _replace_missing(X):
+    """Return a table in which missing entries of objects and of booleans are nan."""
+    if is_polars(X):
+        booleans = [c.name for c in X if c.null_count() and c.to_numpy().dtype == object]
+        return X.with_columns(X.select(booleans).cast(float)) if booleans else X
+    if is_pandas(X):
+        X = X.copy(deep=False)
+        for j, dtype in enumerate(X.dtypes):
+            if dtype.kind in "Ob" and X.iloc[:, j].hasnans:
+                X.isetitem(j, to_nan(X.iloc[:, j].to_numpy(dtype=object)))
+        return X
+    try:
+        array = as_array(X)
+    except (TypeError, ValueError):  # the caller raises a better error
+        return X
+    return to_nan(array) if array.dtype == object else X
 
 
 def _raise_for_truth_values(X):

@@ -1,7 +1,7 @@
 """Features of sequences from templates: values at neighbouring positions and their conjunctions."""
 
-from collections.abc import Iterable, Mapping
-from numbers import Real
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._utils.parameters import check_number
 
 
-class SequenceVectorizer(TransformerMixin, BaseEstimator):
+class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Converter of sequences of feature dicts to sparse matrices.
 
     A string is a feature ``key=value`` with the number 1. A number is a feature ``key`` with this
@@ -153,6 +153,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
         check_number("min_count", self.min_count, low=1, integer=True)
         if self.n_columns is not None:
             check_number("n_columns", self.n_columns, low=1, integer=True)
+        self._check_templates()
         lengths = _check_sequences(X)
         self.keys_ = list(dict.fromkeys(key for x in X for position in x for key in position))
         features = self._features(X, lengths)
@@ -168,8 +169,24 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator):
 
     def _templates(self):
         windows = dict.fromkeys(self.keys_, (0,)) if self.windows is None else self.windows
-        single = [[(key, int(offset))] for key, offsets in windows.items() for offset in offsets]
-        return single + [[(key, int(o)) for key, o in c] for c in self.conjunctions or ()]
+        single = [[(key, offset)] for key, offsets in windows.items() for offset in offsets]
+        return single + [list(conjunction) for conjunction in self.conjunctions or ()]
+
+    def _check_templates(self):
+        """Raise a ValueError unless the windows and the conjunctions have the right form."""
+        windows = {} if self.windows is None else self.windows
+        is_dict = isinstance(windows, Mapping)
+        if not is_dict or not all(_are_offsets(offsets) for offsets in windows.values()):
+            raise ValueError(
+                "windows must be a dict from keys to lists of integers, such as "
+                f"{{'word': [-1, 0]}}; got {windows!r}."
+            )
+        for conjunction in self.conjunctions or ():
+            if not all(_is_pair(part) for part in conjunction):
+                raise ValueError(
+                    "Each of conjunctions must be a list of pairs of a key and an integer, such as "
+                    f"[('word', -1), ('word', 0)]; got {conjunction!r}."
+                )
 
     def _features(self, X, lengths):
         """Return the names, positions, name indices and values of the features per template."""
@@ -236,6 +253,16 @@ class AttributeVectorizer:
         entries = np.array(numbers, dtype=float), (rows, columns)
         matrix = sparse.csr_matrix(entries, shape=(row, len(self.vocabulary_)))
         return _split_rows(matrix, [len(x) for x in X])
+
+
+def _are_offsets(values):
+    is_list = isinstance(values, Iterable) and not isinstance(values, str | Mapping)
+    return is_list and all(isinstance(v, Integral) for v in values)
+
+
+def _is_pair(part):
+    is_list = isinstance(part, Sequence) and not isinstance(part, str)
+    return is_list and len(part) == 2 and isinstance(part[1], Integral)
 
 
 def _check_sequences(X):

@@ -279,6 +279,11 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
                     f"given has {column!r}, which is not a column; the {len(names)} columns are "
                     f"{show_list(names)}."
                 )
+            if not isinstance(value, tuple) and np.ndim(value):  # a tuple may be a category
+                raise ValueError(
+                    f"given must have one value for each column; got {value!r} for {column!r}. To "
+                    "draw rows with different values, give rows with nan for the entries to draw."
+                )
             row[0, names.index(column)] = value
         return self._encoder.encode_row(row)
 

@@ -17,6 +17,7 @@ from .._utils.parameters import check_choice, check_generator, check_number
 from .._utils.rows import dense_rows
 from ..estimators.boltzmann_machine import BoltzmannMachine
 from ..estimators.discrete_mrf import DiscreteMRF
+from ..estimators.nnmrf.density import NNMRFDensity
 from ..estimators.rbm import RBM
 from ..exact import tree_decomposition
 from ..inference import row_queries
@@ -423,6 +424,7 @@ class SyntheticRowsDisplay:
         SyntheticRowsDisplay
             Display with its panels.
         """
+        check_estimator(cls, estimator, (NNMRFDensity, DiscreteMRF, BoltzmannMachine, RBM))
         drawn = estimator.sample(len(as_columns(X)[0]), random_state=check_generator(random_state))
         names = estimator._column_names()
         chosen = columns or range(min(N_PLOTTED, len(names)))

@@ -266,6 +266,7 @@ class EarlyStopping(ScoreMonitor):
 
     def __init__(self, X=None, scoring=None, patience=5, min_delta=1e-4, *, y=None):
         super().__init__(X, scoring, y=y)
+        check_number("patience", patience, low=1, integer=True)
         self.patience = patience
         self.min_delta = min_delta
 

@@ -21,6 +21,7 @@ from skmrf import (
 )
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
+from skmrf.learners import PCD
 
 NETS = NetworkPotentials(node_layers=(2,), edge_layers=(2,), max_iter=1)
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -286,3 +287,44 @@ def test_truth_values_and_words_are_categories(seed):
     assert numbers.categories_ == []
     with pytest.raises(ValueError, match="Column 'x' holds 'a', which is not a number"):
         NNMRFDensity(NETS, random_state=0).fit(pd.DataFrame({"x": ["a", *x[1:]], "y": x}))
+
+
+# Missing entries of two-state columns -----------------------------------------------------------
+
+INCOMPLETE = [[0, 1], [1, np.nan], [1, 1], [0, 0], [1, 0]] * 4
+OBJECTS = [[None if v != v else v for v in row] for row in INCOMPLETE]
+FLAGS = pd.DataFrame(INCOMPLETE, columns=["a", "b"]).astype("boolean")
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        OBJECTS,
+        np.array(OBJECTS, dtype=object),
+        np.array([[pd.NA if v is None else v for v in row] for row in OBJECTS], dtype=object),
+        pd.DataFrame(OBJECTS, dtype=object),
+        pd.DataFrame(OBJECTS, dtype=object).fillna(pd.NA),
+        pd.DataFrame(INCOMPLETE).astype("Int64"),
+        FLAGS,
+        FLAGS.astype(object),
+        pl.DataFrame(OBJECTS, orient="row"),
+        pl.DataFrame(OBJECTS, orient="row").cast(pl.Boolean),
+    ],
+)
+def test_missing_entries_of_two_state_columns(X):
+    """None and NA are missing entries, as nan is."""
+    model = BoltzmannMachine(PCD(n_chains=10), states=(0, 1), alpha=0.1, max_iter=2, random_state=0)
+    expected = clone(model).fit(np.array(INCOMPLETE))
+    model.fit(X)
+    assert_array_equal(model.coupling_, expected.coupling_)
+    assert_array_equal(model.score_samples(X), expected.score_samples(np.array(INCOMPLETE)))
+    filled = as_columns(model.predict(X))[1].astype(float)
+    assert_array_equal(filled, expected.predict(np.array(INCOMPLETE))[:, 1])
+
+
+def test_missing_given_entry_is_drawn():
+    rows = np.random.default_rng(0).integers(2, size=(30, 2))
+    model = BoltzmannMachine(PCD(n_chains=10), states=(0, 1), alpha=0.1, max_iter=2, random_state=0)
+    drawn = model.fit(rows).sample(40, given={0: 1, 1: pd.NA}, random_state=0)
+    assert (drawn[:, 0] == 1).all()
+    assert len(np.unique(drawn[:, 1])) == 2

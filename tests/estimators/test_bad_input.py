@@ -165,6 +165,8 @@ def test_sample_errors():
         model.sample(0)
     with pytest.raises(ValueError, match=r"given has 'town', .* columns are \['age'"):
         model.sample(given={"town": "a"})
+    with pytest.raises(ValueError, match=r"given must have one value for each column; got \['"):
+        model.sample(2, given={"age": ["young", "old"]})
     with pytest.raises(ValueError, match="given must be a dict"):
         model.sample(given=3)
     with pytest.raises(ValueError, match="Column 'city' has the category 'z'"):

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import ClassifierMixin, clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
@@ -436,6 +437,30 @@ def test_vectorizer():
         vectorizer.transform([{"w": "the"}])
     with pytest.raises(ValueError, match="Position 0 of sequence 1 of X is"):
         CRF(**QUICK).fit([[{"w": "the"}], np.ones((1, 1))], [["d"], ["n"]])
+
+
+@pytest.mark.parametrize(
+    ("windows", "conjunctions", "message"),
+    [
+        ({"w": -1}, None, r"windows must be a dict .*; got \{'w': -1\}"),
+        ({"w": ["a"]}, None, "windows must be a dict"),
+        ({"w": "01"}, None, "windows must be a dict"),
+        (["w"], None, "windows must be a dict"),
+        (None, [["w", "n"]], r"list of pairs of a key and an integer.*; got \['w', 'n'\]"),
+        (None, [[("w", "n")]], "list of pairs of a key and an integer"),
+    ],
+)
+def test_invalid_templates(windows, conjunctions, message):
+    with pytest.raises(ValueError, match=message):
+        SequenceVectorizer(windows, conjunctions=conjunctions).fit([[{"w": "a"}]])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_vectorizer_returns_lists_whatever_the_output_of_other_transformers(library):
+    with config_context(transform_output=library):
+        pipeline = make_pipeline(SequenceVectorizer(), CRF(**QUICK))
+        pipeline.fit([[{"w": "a"}, {"w": "b"}]], [["x", "y"]])
+        assert pipeline.predict([[{"w": "b"}]])[0].tolist() == ["y"]
 
 
 def test_scores_of_sequences():

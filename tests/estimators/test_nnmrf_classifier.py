@@ -513,7 +513,7 @@ def test_classes_of_few_rows(y, seed):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"potentials": "linear"}, "potentials must be a sequence"),
+        ({"potentials": "linear"}, r"potentials must be a sequence .* of \['linear', 'spline'"),
         ({"potentials": ["cubic"]}, "each of potentials must be one of"),
         ({"widths": []}, "widths must be a sequence with at least one entry"),
         ({"alphas": [0.0]}, "each of alphas must be a number > 0"),

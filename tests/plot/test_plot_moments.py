@@ -402,4 +402,6 @@ def test_synthetic_rows_of_discrete_models(kind, seed):
     assert_array_equal(display.synthetic, model.sample(80, random_state=seed))
     with pytest.raises(ValueError, match="columns has 'z', which is not a column"):
         SyntheticRowsDisplay.from_estimator(model, X, columns=["z"])
+    with pytest.raises(TypeError, match="SyntheticRowsDisplay takes a fitted estimator of these"):
+        SyntheticRowsDisplay.from_estimator(MRFStructureLearner(), X)
     plt.close("all")

@@ -441,6 +441,12 @@ def test_interval_limits_the_number_of_writes(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.parametrize("patience", [0, -1, 2.5, None])
+def test_patience_must_be_a_positive_integer(patience):
+    with pytest.raises(ValueError, match="patience must be"):
+        EarlyStopping(patience=patience)
+
+
 def test_checkpoint_with_other_callbacks(tmp_path):
     monitor, stopping = ScoreMonitor(X), EarlyStopping(X, patience=2, min_delta=10.0)
     model = table_model().set_callbacks(monitor, Checkpoint(tmp_path / "fit"), stopping)

@@ -287,7 +287,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
             given = getattr(self, name)
             for value in check_not_empty(name, given) if given is not None else ():
                 check_number(f"each of {name}", value, low=0, open_low=True)
-        potentials = check_not_empty("potentials", self.potentials)
+        choices = f" of {list(POTENTIALS)}"
+        potentials = check_not_empty("potentials", self.potentials, choices)
         for potential in potentials:
             check_choice("each of potentials", potential, POTENTIALS)
         widths = {"radial": self.widths}
@@ -400,8 +401,10 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         return tags
 
 
-def check_not_empty(name, values):
+def check_not_empty(name, values, choices=""):
     """Return the values as a list, or raise a ValueError if they are no sequence or empty."""
     if isinstance(values, str) or not hasattr(values, "__len__") or not len(values):
-        raise ValueError(f"{name} must be a sequence with at least one entry; got {values!r}.")
+        raise ValueError(
+            f"{name} must be a sequence with at least one entry{choices}; got {values!r}."
+        )
     return list(values)
