@@ -131,9 +131,9 @@ def _count_threads(n_jobs):
 
 
 def keep_number_of_threads():
-    """Return a context in which the number of threads is asked for once, at its beginning.
+    """Return a context in which the number of threads does not change.
 
-    joblib needs about 0.1 ms for the answer, and small models make an update in a millisecond.
+    joblib computes the number in about 0.1 ms, and a small model makes an update in a millisecond.
     """
     return _number_of_threads(_count_threads(None))
 
