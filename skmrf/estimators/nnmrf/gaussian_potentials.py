@@ -310,9 +310,10 @@ class TableDensity(EnergyEstimator):
             ``potentials="network"``, the best of the conditional means of the mixture's components.
             They are a frame with the columns' data types if the training rows were a frame.
         """
-        rows = self._columns.decode(self._impute(self._encode(X), "mode"))
-        observed, names = self._columns.read(self, X), self._columns.names
-        return self._to_frame(restore_numbers(rows, observed, names, self.column_types_), X)
+        codes = self._impute(self._encode(X), "mode")
+        encoder = self._columns
+        rows, observed = encoder.decode(codes), encoder.read(self, X)
+        return self._to_frame(restore_numbers(rows, observed, encoder.names, encoder.types), X)
 
     @available_if(_has_gaussians)
     def marginals(self, X, *, quantiles=(0.05, 0.5, 0.95)):
