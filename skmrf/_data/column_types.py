@@ -246,20 +246,9 @@ def _count_near(x, bound):
 
 
 def find_step(x, kind):
-    """Return the unit of the values, their rounding step (0 if none), and the steps' origin.
+    """Return the unit of observed values, their rounding step (0 if none), and the steps' origin.
 
-    Parameters
-    ----------
-    x : ndarray of shape (n_rows,)
-        Values without missing ones.
-    kind : str
-        Type of the column.
-
-    Returns
-    -------
-    unit, step, origin : float
-        Unit of measurement, unit to which the values are rounded, and the value from which the
-        rounded values differ by multiples of the step.
+    Rounded values differ from the origin by multiples of the step.
     """
     if kind == "integer":
         return 1.0, 1.0, 0.0
@@ -282,20 +271,7 @@ def find_step(x, kind):
 
 
 def find_support(x, kind):
-    """Return the smallest and the largest value of the support of a numeric column.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n_rows,)
-        Values without missing ones.
-    kind : str
-        Type of the column.
-
-    Returns
-    -------
-    low, high : float
-        Bounds, infinite if there are none.
-    """
+    """Return the bounds of a numeric column, given its observed values; infinite if it has none."""
     low, high = x.min(), x.max()
     if kind == "bounded":
         for bounds in NATURAL_BOUNDS:

@@ -191,7 +191,7 @@ def find_declared_categories(columns, names, categorical, categories, declared=N
 
 
 def restore_numbers(values, columns, names, types):
-    """Put the observed numbers of columns into decoded rows, which have rounded numbers.
+    """Put the observed numbers of columns into decoded rows, where they have rounding errors.
 
     Parameters
     ----------

@@ -256,8 +256,9 @@ def gram_matrix(X, weights):
 
 
 def equal_slices(n, n_slices):
-    """Divide ``range(n)`` into slices of about the same length; at least one."""
-    ends = [k * n // max(n_slices, 1) for k in range(max(n_slices, 1) + 1)]
+    """Divide ``range(n)`` into slices of about the same length, at least one."""
+    n_slices = max(n_slices, 1)
+    ends = [k * n // n_slices for k in range(n_slices + 1)]
     return [slice(*pair) for pair in pairwise(ends)]
 
 

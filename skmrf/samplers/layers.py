@@ -150,7 +150,7 @@ def sweep_coupled_layers(
     *given, hidden_bias = (read_only(np.ascontiguousarray(a)) for a in arrays)
     clamped = read_only(np.ascontiguousarray(clamped.T))
     V, from_hidden = X.T.astype(dtype, order="C"), np.zeros((0, 0), dtype=dtype)
-    field = _aligned_zeros(len(X), n, dtype)
+    field, no_shift = _aligned_zeros(len(X), n, dtype), np.zeros(n_hidden, dtype)
     start = 0
     for path in split_path(betas, X.size, 1 if n_hidden else REFRESH):
         if start % REFRESH == 0:
@@ -162,7 +162,6 @@ def sweep_coupled_layers(
             if path[1] != path[0]:
                 log_weights += _softplus(H, hidden_bias[None], path[1])
                 log_weights -= _softplus(H, hidden_bias[None], path[0])
-            no_shift = np.zeros(n_hidden, dtype)
             draw_layer(H, hidden_bias[None], path[1], no_shift, random_seeds(generators, 1)[0])
             from_hidden = weights @ H.T
         seeds = random_seeds(generators, len(path) - 1)

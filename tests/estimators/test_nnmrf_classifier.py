@@ -101,10 +101,10 @@ def test_features_of_a_column(seed):
     line = column.knots[0] + np.stack(parts, axis=1) @ np.diff(column.knots)
     assert_allclose(line[inside], z[inside])  # linear functions are splines
     assert not column.has_missing
-    gaps = np.where(np.arange(200) % 5 == 0, np.nan, x)
-    column = fit_column(gaps, np.ones(200), 6, {"name": "x"})
-    assert len(column.linear_features(gaps)) == 2
-    assert_array_equal(column.linear_features(gaps)[0][::5], 0.0)
+    incomplete = np.where(np.arange(200) % 5 == 0, np.nan, x)
+    column = fit_column(incomplete, np.ones(200), 6, {"name": "x"})
+    assert len(column.linear_features(incomplete)) == 2
+    assert_array_equal(column.linear_features(incomplete)[0][::5], 0.0)
 
 
 @pytest.mark.parametrize("n", [30, 2000])

@@ -94,9 +94,10 @@ class NNMRFDensity(TableDensity):
         distinct values, otherwise integers. In frames, they are integers unless there are at most
         two distinct values. A frame whose columns are all integers, or all floats, is treated like
         an array. pandas stores integers with missing entries as floats, so a column of floats with
-        missing entries and whole numbers only counts as integers. A str is the type of all columns,
-        and a list has one type for each column. A dict has the types of some columns, by name or
-        index; the other columns are detected.
+        missing entries and whole numbers only counts as integers, unless another column of floats
+        has whole numbers without missing entries. A str is the type of all columns, and a list has
+        one type for each column. A dict has the types of some columns, by name or index; the other
+        columns are detected.
     categories : "auto" or list of lists, default="auto"
         Categories of each categorical column. "auto" uses the categories that the data type of a
         frame's column declares, otherwise those seen during fit.

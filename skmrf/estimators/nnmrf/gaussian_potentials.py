@@ -308,6 +308,8 @@ class TableDensity(EnergyEstimator):
         ndarray or frame of shape (n_samples, n_features)
             Complete rows: conditional medians and the most probable categories or, with
             ``potentials="network"``, the best of the conditional means of the mixture's components.
+            With ``potentials="gaussian"``, an observed number of a column with bounds that is far
+            outside the training rows has the same effect as a number near the training rows.
             They are a frame with the columns' data types if the training rows were a frame.
         """
         codes = self._impute(self._encode(X), "mode")
