@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.sparse import issparse
 
+from .._kernels._jit import read_only
 from .._kernels.layers import softplus_sums, unit_means
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
@@ -232,7 +233,7 @@ class BipartiteEnergy(LayeredEnergy):
         for rows in _chunks(len(out)):
             part = self.dense(V[rows])
             visible_bias, hidden_bias = (b if len(b) == 1 else b[rows] for b in biases)
-            softplus_sums(part @ self.weights, hidden_bias, 1.0, out[rows])
+            softplus_sums(part @ self.weights, read_only(hidden_bias), 1.0, out[rows])
             out[rows] += bias_sums(part, visible_bias)
         return -out
 
@@ -449,7 +450,7 @@ def _unit_means(activation, bias):
     bias = bias_rows(bias, len(activation))
     if not is_numpy(activation):
         return sigmoid(activation + bias)
-    unit_means(activation, bias, activation)
+    unit_means(activation, read_only(bias), activation)
     return activation
 
 
@@ -459,7 +460,7 @@ def _softplus_sums(activation, bias, beta):
         xp = namespace(activation)
         return xp.logaddexp(xp.asarray(beta)[..., None] * (activation + bias), 0.0).sum(axis=1)
     out = np.empty(len(activation))
-    softplus_sums(activation, bias, beta, out)
+    softplus_sums(activation, read_only(bias), beta, out)
     return out
 
 

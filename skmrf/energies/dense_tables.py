@@ -7,6 +7,7 @@ device of JAX computes with this matrix, because its products are fast there.
 
 import numpy as np
 
+from .._kernels._jit import read_only
 from .._kernels.pseudo import pair_arrays, write_positions
 from .._utils.codes import state_columns
 from .._utils.namespaces import namespace, without_diagonal
@@ -114,7 +115,7 @@ def conditionals_of_tables(tables):
     constant = float(tables.flat[tables.table_start[orders == 0]].sum())
     start = _state_start(tables.n_states)
     pairs, singles = np.zeros((start[-1], start[-1])), np.zeros(start[-1])
-    pair_arrays(tables.flat, start, *structure, pairs, singles)
+    pair_arrays(read_only(tables.flat), start, *structure, pairs, singles)
     pairs, singles, moved = _centre(pairs, singles, tables.n_states)
     largest = max(np.abs(a).max(initial=0.0) for a in (pairs, singles))
     if largest > LARGEST:

@@ -1,6 +1,6 @@
 """Positions of the tables of a factor graph in one flat parameter vector."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain, pairwise
 from operator import index
@@ -134,6 +134,21 @@ class Layout:
     table_size: np.ndarray
     n_parameters: int
 
+    def __post_init__(self):
+        """Make the arrays read-only, because kernels are compiled again for writeable ones."""
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, read_only(value))
+
+    def __getstate__(self):
+        """Return the fields without cached properties, for pickling."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __setstate__(self, state):
+        """Restore the fields; arrays are writeable after unpickling."""
+        vars(self).update(state)
+        self.__post_init__()
+
     @classmethod
     def build(cls, n_states, cliques, tie=None):
         """Create the layout that places the tables of ``cliques`` in one flat vector.
@@ -222,7 +237,7 @@ class Layout:
     @cached_property
     def index_arrays(self):
         """Read-only ``n_states``, and the arrays of ``structure`` and of ``incidence``."""
-        return tuple(map(read_only, (self.n_states, *self.structure, *self.incidence)))
+        return self.n_states, *self.structure, *map(read_only, self.incidence)
 
     @cached_property
     def is_tied(self):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._kernels._jit import read_only
 from .._kernels.networks import network_gradients, network_values
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliquePoints
@@ -314,7 +315,7 @@ class NeuralEnergy(ContinuousEnergy):
         return is_continuous if kind == "nodes" else is_continuous[self.edges.ravel()]
 
     def _values(self, kind, inputs, members, is_continuous):
-        theta = self.theta[kind]
+        theta = read_only(self.theta[kind])
         out = np.empty((len(theta), inputs.shape[1]), theta.dtype)
         widths = np.array(getattr(self.shape, kind))
         network_values(theta, widths, self.n_slots, inputs, ~is_continuous, members, out)
@@ -380,9 +381,9 @@ class NeuralEnergy(ContinuousEnergy):
             )
 
     def _add_derivatives(self, kind, inputs, members, is_continuous, weights, out):
-        widths = np.array(getattr(self.shape, kind))
+        theta, widths = read_only(self.theta[kind]), np.array(getattr(self.shape, kind))
         network_gradients(
-            self.theta[kind], widths, self.n_slots, inputs, ~is_continuous, members, weights, out
+            theta, widths, self.n_slots, inputs, ~is_continuous, members, weights, out
         )
 
     def penalty_groups(self):
@@ -428,7 +429,7 @@ class NeuralEnergy(ContinuousEnergy):
         """Return the values of one network at all joint states of its variables."""
         sizes = self.n_states[list(clique)]
         states = np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes))
-        theta = self.theta[kind][c : c + 1]
+        theta = read_only(self.theta[kind][c : c + 1])
         out = np.empty((1, states.shape[1]), theta.dtype)
         members, discrete = np.arange(len(clique))[None], np.ones(len(clique), bool)
         widths = np.array(getattr(self.shape, kind))

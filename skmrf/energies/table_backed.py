@@ -73,8 +73,9 @@ class TableBackedEnergy(DiscreteEnergy):
         """
         gram = coupling.copy()
         np.fill_diagonal(gram, bias)
-        out = np.zeros(self.layout.n_parameters)
-        add_binary_moments(gram, 0.0, self.n_states, *self.layout.structure, out)
+        layout = self.layout
+        out = np.zeros(layout.n_parameters)
+        add_binary_moments(gram, 0.0, layout.n_states, *layout.structure, out)
         return out
 
     @cached_property
@@ -89,7 +90,7 @@ class TableBackedEnergy(DiscreteEnergy):
             return None
         n = len(n_states)
         coupling, bias = np.zeros((n, n)), np.zeros(n)
-        constant = binary_form(self.flat, n_states, *layout.structure, coupling, bias)
+        constant = binary_form(read_only(self.flat), n_states, *layout.structure, coupling, bias)
         bias[n_states == 1] = -COUPLING_LIMIT  # these variables are always 0
         return BinaryConditionals(coupling, bias, constant)
 
@@ -101,7 +102,7 @@ class TableBackedEnergy(DiscreteEnergy):
         if self._binary is None or not layout.is_dense:
             for rows in _row_chunks(len(X)):
                 columns = np.ascontiguousarray(X[rows].T)
-                log_potentials(columns, self.flat, *layout.structure, out[rows])
+                log_potentials(columns, read_only(self.flat), *layout.structure, out[rows])
             return out
         coupling, bias, constant = self._binary
         for rows in _row_chunks(len(X)):
@@ -169,7 +170,8 @@ class TableBackedEnergy(DiscreteEnergy):
         else:
             for X, weights in states:
                 for rows in _row_chunks(len(X)):
-                    self._add_counts(np.ascontiguousarray(X[rows].T), weights[rows], out)
+                    columns = read_only(np.ascontiguousarray(X[rows].T))
+                    self._add_counts(columns, weights[rows], out)
         return out
 
     def _add_counts(self, columns, weights, out):

@@ -81,7 +81,7 @@ def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, genera
         States at which the chains end.
     """
     weights, *biases = conditionals
-    visible_bias, hidden_bias = (bias_rows(b, len(X)) for b in biases)
+    visible_bias, hidden_bias = (read_only(bias_rows(b, len(X))) for b in biases)
     n_hidden, dtype = weights.shape[1], weights.dtype
     odds = (reference.log_p[reference.start + 1] - reference.log_p[reference.start]).astype(dtype)
     constant = reference.log_p[reference.start].sum() - n_hidden * np.log(2.0)
@@ -250,7 +250,7 @@ def sweep_from_hidden(conditionals, H, generators, n_sweeps):
         Hidden states, sampled with these means.
     """
     weights, *biases = conditionals
-    visible_bias, hidden_bias = (bias_rows(b, len(H)) for b in biases)
+    visible_bias, hidden_bias = (read_only(bias_rows(b, len(H))) for b in biases)
     visible_shift, hidden_shift = (np.zeros(n, dtype=weights.dtype) for n in weights.shape)
     V = np.empty((len(H), len(weights)), dtype=weights.dtype)
     H, means = H.copy(), np.empty_like(H)

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import _jax
 from .._kernels import bipartite as kernels
+from .._kernels._jit import read_only
 from .._kernels.layers import unit_means
 from .._kernels.mean_field import ascend_states
 from .._utils.namespaces import is_numpy, sigmoid
@@ -263,7 +264,7 @@ def unit_probabilities(log_odds):
     if not is_numpy(log_odds):
         return sigmoid(log_odds)
     out = np.empty_like(log_odds)
-    unit_means(log_odds, np.zeros((1, log_odds.shape[1]), log_odds.dtype), out)
+    unit_means(log_odds, read_only(np.zeros((1, log_odds.shape[1]), log_odds.dtype)), out)
     return out
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import gammaincinv
 
+from .._kernels._jit import read_only
 from .._kernels.gaussians import draw_missing_values, observed_log_densities
 
 LOG_2PI = np.log(2 * np.pi)
@@ -157,7 +158,8 @@ class Mixture:
         log_densities, numbers = np.zeros((self.n_components, len(X))), self._select_numbers(X)
         pattern = _missing_patterns(numbers)
         order = np.argsort(pattern, kind="stable")
-        observed_log_densities(numbers, pattern, order, self.means, self.covariances, log_densities)
+        means, covariances = read_only(self.means), read_only(self.covariances)
+        observed_log_densities(numbers, pattern, order, means, covariances, log_densities)
         return log_densities + self.table_log_densities(X)
 
     def table_log_densities(self, X):
@@ -323,7 +325,8 @@ class Mixture:
         roots = self.whitening
         precisions = roots.transpose(0, 2, 1) @ roots  # this form has no negative pivots
         order = np.lexsort((pattern, chosen))
-        draw_missing_values(X, pattern, order, chosen, self.means, precisions, noise)
+        means = read_only(self.means)
+        draw_missing_values(X, pattern, order, chosen, means, precisions, noise)
         return X
 
 

@@ -1,5 +1,7 @@
 """Tests of all energies: definitions, finite differences and symmetries."""
 
+import pickle
+from copy import deepcopy
 from dataclasses import replace
 from math import prod
 
@@ -587,3 +589,11 @@ def test_positions_of_tables():
     matrix, entries = positions["matrix"], positions["entries"]
     assert_array_equal(matrix, expected)
     assert_array_equal(matrix.ravel()[entries], np.arange(layout.n_parameters))
+
+
+def test_arrays_of_layouts_are_read_only():
+    """Kernels would be compiled again for writeable arrays, for example after unpickling."""
+    layout = Layout.build([3, 2, 2], [(0,), (0, 1), (1, 2)])
+    for found in (layout, pickle.loads(pickle.dumps(layout)), deepcopy(layout)):
+        arrays = [*found.index_arrays, *found.structure, found.table_size]
+        assert not any(array.flags.writeable for array in arrays)

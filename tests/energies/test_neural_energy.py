@@ -8,6 +8,7 @@ import twins
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import enumerate_states
 
+from skmrf._kernels._jit import read_only
 from skmrf._kernels.networks import BLOCK, network_gradients, network_values
 from skmrf._utils.phases import CliquePoints, States
 from skmrf._utils.rows import Batch
@@ -164,7 +165,7 @@ def test_values_of_networks(kinds, layers, dtype, seed):
         inputs, discrete, which, slots, hot = inputs_of(rng, kinds, n_points, dtype)
         theta = stack(rng, len(kinds), slots, layers, dtype)
         out = np.full((3, n_points), np.nan, dtype)
-        network_values(theta, np.array(layers), slots, inputs, discrete, which, out)
+        network_values(read_only(theta), np.array(layers), slots, inputs, discrete, which, out)
         expected = [network(r, layers, h) for r, h in zip(theta.astype(float), hot, strict=True)]
         assert_allclose(out, expected, rtol=within, atol=within)
 
@@ -184,7 +185,9 @@ def test_gradients_of_networks(kinds, layers, shared, dtype, seed):
         theta = stack(rng, len(kinds), slots, layers, dtype)
         weights = rng.normal(size=(1 if shared else 3, n_points)).astype(dtype)
         out = np.ones_like(theta)
-        network_gradients(theta, np.array(layers), slots, inputs, discrete, which, weights, out)
+        network_gradients(
+            read_only(theta), np.array(layers), slots, inputs, discrete, which, weights, out
+        )
         expected = [
             network_derivative(*parts, w)
             for *parts, w in zip(
@@ -209,10 +212,10 @@ def test_saturated_units(seed):
         x = np.array([[-1e30, -1e6, 1e6, 1e30]], dtype)
         out, gradient = np.empty((3, 4), dtype), np.zeros_like(theta)
         rest = np.array([4, 3]), 1, x, np.array([False]), np.zeros((3, 1), int)
-        network_values(theta, *rest, out)
+        network_values(read_only(theta), *rest, out)
         assert_allclose(out[:, ::3], out[:, 1:3], rtol=1e-3)
         assert (np.abs(out) <= np.abs(theta[:, -1:])).all()
-        network_gradients(theta, *rest, np.ones((1, 4), dtype), gradient)
+        network_gradients(read_only(theta), *rest, np.ones((1, 4), dtype), gradient)
         assert np.isfinite(gradient).all()
 
 

@@ -9,7 +9,7 @@ import twins
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import SMALL, TABLES, WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, possible_rows
 
-from skmrf._kernels._jit import CompilationMessage, borrowed, kernel
+from skmrf._kernels._jit import CompilationMessage, borrowed, kernel, read_only
 from skmrf._kernels.ascent import adam_step, adam_step_sizes
 from skmrf._kernels.elimination import draw_categorical
 from skmrf._kernels.exponential import (
@@ -64,7 +64,7 @@ def test_tables(name, seed):
     assert_allclose(out, naive_log_potential(graph, X), rtol=1e-13, atol=1e-13)
     weights = rng.normal(size=20)
     flat = np.ones(graph.layout.n_parameters)
-    add_moments(X.T.copy(), weights, *structure(graph), flat)
+    add_moments(read_only(X.T.copy()), weights, *structure(graph), flat)
     expected = twins.moments(graph, X, weights)["log_potentials"]
     assert_allclose(flat, 1 + expected, rtol=0, atol=1e-12)
 
@@ -139,16 +139,16 @@ def run(energy, X, rng, betas, reference, clamped, reverse):
     order = sites[::-1].copy() if reverse else sites
     log_p = np.concatenate(reference)
     start = np.cumsum(energy.n_states) - energy.n_states
-    clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
+    clamped = read_only(np.zeros((0, 0), dtype=bool) if clamped is None else clamped)
     betas, log_weights = np.array(betas), np.zeros(len(X))
     if isinstance(conditionals, BinaryConditionals):
         odds, constant, _ = reference_odds(Product(log_p, start))
         coupling, bias, offset = conditionals
-        V, clamped = X.T.astype(float, order="C"), clamped.T.copy()
+        V, clamped = X.T.astype(float, order="C"), read_only(clamped.T.copy())
         field = V.T @ coupling + bias
         seeds = random_seeds([rng], len(betas) - 1)
         arrays = order, np.zeros((0, 0)), clamped, seeds, field, V, log_weights
-        sweep_binary(coupling, bias, odds, betas, *arrays)
+        sweep_binary(*map(read_only, (coupling, bias, odds)), betas, *arrays)
         assert_allclose(field, V.T @ coupling + bias, rtol=1e-12, atol=1e-11)
         log_weights += (betas[-1] - betas[0]) * (offset + constant)
         return V.T.astype(STATE), log_weights
@@ -239,8 +239,9 @@ def test_groups_of_binary_variables(n, n_chains, dtype, seed):
         twins.binary_uniforms(deepcopy(generator), 2, n, size, dtype)
         for generator, size in zip(generators, sizes, strict=True)
     ]
-    arrays = order, from_hidden, clamped, random_seeds(generators, 2), field, V, log_weights
-    sweep_binary(coupling, bias, odds, betas, *arrays)
+    arrays = read_only(clamped), random_seeds(generators, 2), field, V, log_weights
+    given = map(read_only, (coupling, bias, odds))
+    sweep_binary(*given, betas, order, from_hidden, *arrays)
     for before, beta, numbers in zip(betas, betas[1:], np.concatenate(rows, axis=2), strict=False):
         pairs = 0.5 * np.einsum("ic,ij,jc->c", expected, coupling, expected)
         log_expected += (beta - before) * (pairs + (bias - odds) @ expected)
@@ -298,9 +299,6 @@ def test_logistic_noise(dtype, seed):
 
 
 # Layers of units ---------------------------------------------------------------------------------
-
-
-# exp may overflow to inf and log(0) is -inf on purpose; only uncompiled kernels warn of it
 
 
 @kernel
@@ -423,7 +421,7 @@ def layer_inputs(dtype, seed, n_biases, scale=3.0):
     """Return activations of 7 chains and biases of 70 units, more than one group of factors."""
     rng = np.random.default_rng(seed)
     activation = rng.normal(0.0, scale, size=(7, 70)).astype(dtype)
-    return activation, rng.normal(0.0, scale, size=(n_biases, 70)).astype(dtype), rng
+    return activation, read_only(rng.normal(0.0, scale, (n_biases, 70)).astype(dtype)), rng
 
 
 @rows_of_biases
@@ -459,7 +457,7 @@ def test_softplus_sums(dtype, scale, beta, n_biases, seed):
 
 def test_softplus_sums_of_no_units():
     out = np.full(3, 9.0)
-    softplus_sums(np.zeros((3, 0)), np.zeros((1, 0)), 1.0, out)
+    softplus_sums(np.zeros((3, 0)), read_only(np.zeros((1, 0))), 1.0, out)
     assert_array_equal(out, 0.0)
 
 
@@ -492,7 +490,7 @@ def test_draw_layer(dtype, scale, n_biases, seed):
 
 def test_blocks_of_chains_have_their_own_generators(seed):
     seeds = np.random.default_rng(seed).integers(2**64, size=(2, 4), dtype=np.uint64)
-    arrays = np.zeros((1, 50)), 1.0, np.zeros(50)
+    arrays = read_only(np.zeros((1, 50))), 1.0, np.zeros(50)
     both, second = np.zeros((100, 50)), np.zeros((36, 50))
     draw_layer(both, *arrays, seeds)
     draw_layer(second, *arrays, seeds[1:])
@@ -503,9 +501,6 @@ def test_blocks_of_chains_have_their_own_generators(seed):
 # Gaussian densities ------------------------------------------------------------------------------
 
 
-# exp may overflow to inf and log(0) is -inf on purpose; only uncompiled kernels warn of it
-
-
 def rows_and_components(seed, n=4, n_rows=30, n_components=3):
     """Return rows with missing values, one empty and one complete, and their patterns."""
     rng = np.random.default_rng(seed)
@@ -514,7 +509,8 @@ def rows_and_components(seed, n=4, n_rows=30, n_components=3):
     X[rng.random(X.shape) < 0.4] = np.nan
     X[0], X[1] = np.nan, 1.0
     pattern = np.isnan(X) @ 2 ** np.arange(n)
-    return X, pattern, rng.normal(size=(n_components, n)), A @ A.transpose(0, 2, 1) + np.eye(n), rng
+    parts = rng.normal(size=(n_components, n)), A @ A.transpose(0, 2, 1) + np.eye(n)
+    return X, pattern, *map(read_only, parts), rng
 
 
 def test_log_densities_with_missing_values(seed):
@@ -550,9 +546,6 @@ def test_draws_of_missing_values(one_pattern, seed):
 
 
 # Adam --------------------------------------------------------------------------------------------
-
-
-# exp may overflow to inf and log(0) is -inf on purpose; only uncompiled kernels warn of it
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
