@@ -99,7 +99,7 @@ LONG_VARIANTS = [
         NetworkPotentials("empty", QUICK, early_stopping=False, **SMALL), **NUMBERS
     ),
     NNMRFBayesClassifier(NetworkPotentials("tree", **SMALL), **NUMBERS),
-    NNMRFBayesClassifier(),
+    NNMRFBayesClassifier(NetworkPotentials(max_iter=5)),
     NNMRFClassifier(),
     MRFImputer(NNMRFDensity(NetworkPotentials(**SMALL))),
     MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),
@@ -109,6 +109,7 @@ SLOW_VARIANTS = [
     MRFStructureLearner(search="nodewise"),
     CRBMStructuredPredictor(4, max_iter=20),
     MRFImputer(),  # the default models
+    NNMRFBayesClassifier(),
     NNMRFBayesClassifier(
         NetworkPotentials("tree", QUADRATURE, base=0.1, early_stopping=False, **SMALL), **NUMBERS
     ),

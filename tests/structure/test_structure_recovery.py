@@ -286,7 +286,7 @@ def check_calibration(z):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("n_sets", "missing"),
-    [(30, 0.0), pytest.param(500, 0.0, marks=slow), pytest.param(250, 0.2, marks=slow)],
+    [(30, 0.0), pytest.param(500, 0.0, marks=slow), pytest.param(100, 0.2, marks=slow)],
 )
 def test_confidence_intervals_of_couplings(n_sets, missing, seed, monkeypatch):
     """Confidence intervals of couplings cover 95%, and p-values of absent edges are valid."""
