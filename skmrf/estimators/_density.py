@@ -259,7 +259,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
                 codes = draw(self.ladder_, n_samples, rng)
         else:
             codes = self._draw(codes, rng)
-        rows = self._encoder.decode(codes)
+        rows = self._with_given(self._encoder.decode(codes), given)
         has_index = not isinstance(given, dict) and np.shape(given)[:1] == (n_samples,)
         return self._to_frame(rows, given if has_index else None)
 
@@ -271,9 +271,13 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
                     f"draw; got {given!r}."
                 )
             return self._encode(given)
+        return self._encoder.encode_row(self._given_row(given or {}))
+
+    def _given_row(self, given):
+        """Return a row of shape (1, n_features) with the values of a dict, and None elsewhere."""
         names = self._column_names()
         row = np.full((1, len(names)), None, dtype=object)
-        for column, value in (given or {}).items():
+        for column, value in given.items():
             if column not in names:
                 raise ValueError(
                     f"given has {column!r}, which is not a column; the {len(names)} columns are "
@@ -285,7 +289,11 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
                     "draw rows with different values, give rows with nan for the entries to draw."
                 )
             row[0, names.index(column)] = value
-        return self._encoder.encode_row(row)
+        return row
+
+    def _with_given(self, rows, given):
+        """Return drawn rows with the given values; codes of categories already are the values."""
+        return rows
 
     def score(self, X, y=None):
         """Return the mean log-likelihood of the rows: the mean of :meth:`score_samples`.

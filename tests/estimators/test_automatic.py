@@ -166,10 +166,7 @@ def far_mode(n=40):
 
 @pytest.mark.long
 def test_modes_far_from_the_rows_raise_log_z(seed, monkeypatch):
-    """Annealing from the reference model misses nearly all of the probability.
-
-    Annealing from a second reference distribution finds it.
-    """
+    """Annealing from a second reference distribution finds modes that the first one misses."""
     energy, reference = far_mode()
     ones = float(energy.log_potential(np.ones((1, 40), dtype=int))[0])
     missed = ais(energy, reference=reference, n_temperatures=100, random_state=seed)

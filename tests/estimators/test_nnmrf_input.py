@@ -550,5 +550,13 @@ def test_observed_numbers_stay_as_they_are(potentials, seed):
     model = NNMRFDensity(potentials, random_state=seed).fit(table)
     rows = pd.DataFrame({"a": [-1.0, 1 / 3, 7.0], "b": np.nan, "n": [3, 40, 5]})
     found = model.predict(rows)
+    drawn = [model.sample(3, given=rows), model.sample(3, given={"a": -1.0, "n": 40})]
     assert found[["a", "n"]].equals(rows[["a", "n"]])
-    assert np.isfinite(found["b"]).all()
+    assert drawn[0][["a", "n"]].equals(rows[["a", "n"]])
+    assert (drawn[1][["a", "n"]] == [-1.0, 40]).all(axis=None)
+    assert all(np.isfinite(frame["b"]).all() for frame in (found, *drawn))
+    if potentials == "gaussian":
+        for name, quantiles in zip("ab", model.marginals(rows), strict=False):
+            observed = rows[[name]].to_numpy()
+            assert np.isfinite(quantiles).all()
+            assert (np.isnan(observed) | (quantiles == observed)).all()

@@ -6,7 +6,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._data.frames import column_names, read_columns
-from ..._data.mixed import restore_numbers
+from ..._data.mixed import restore_numbers, to_floats
 from ..._data.transforms import FARTHEST, learn_transformed_columns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_generator
@@ -295,6 +295,14 @@ class TableDensity(EnergyEstimator):
     def _draw(self, codes, rng):
         return self._impute(codes, "sample", rng)
 
+    def _with_given(self, rows, given):
+        if given is None:
+            return rows
+        is_dict, encoder = isinstance(given, dict), self._columns
+        columns = list(self._given_row(given).T) if is_dict else encoder.read(self, given)
+        columns = [np.broadcast_to(column, len(rows)) for column in columns]
+        return restore_numbers(rows, columns, encoder.names, encoder.types)
+
     def predict(self, X):
         """Impute missing entries by the most probable values given the observed entries of a row.
 
@@ -338,7 +346,13 @@ class TableDensity(EnergyEstimator):
         """
         check_is_fitted(self)
         levels = _check_levels(quantiles)
-        return conditional_marginals(self.mixture_, self._columns, self._encode(X), levels)
+        found = conditional_marginals(self.mixture_, self._columns, self._encode(X), levels)
+        columns = self._columns.read(self, X)
+        for j in self._columns.transforms:
+            x = to_floats(columns[j], self._columns.names[j])
+            is_observed = ~np.isnan(x)
+            found[j][is_observed] = x[is_observed, None]
+        return found
 
     @property
     def _is_gaussian(self):
