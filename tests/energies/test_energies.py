@@ -594,6 +594,7 @@ def test_positions_of_tables():
 def test_arrays_of_layouts_are_read_only():
     """Kernels would be compiled again for writeable arrays, for example after unpickling."""
     layout = Layout.build([3, 2, 2], [(0,), (0, 1), (1, 2)])
+    assert layout.index_arrays  # is cached
     for found in (layout, pickle.loads(pickle.dumps(layout)), deepcopy(layout)):
         arrays = [*found.index_arrays, *found.structure, found.table_size]
         assert not any(array.flags.writeable for array in arrays)
