@@ -139,13 +139,12 @@ def impute_gaussians(mixture, columns, codes, strategy, rng):
         if transform is None:
             out[:, j] = found.argmax(axis=1)
             continue
-        values = transform.inverse(transform.forward(found.mean(axis=1)))
-        is_missing = np.isnan(codes[:, j])
+        place = n + columns.spiked.index(j) if len(transform.spikes) else j
+        is_missing = np.isnan(codes[:, place])
+        means = found[is_missing].mean(axis=1)
         if len(transform.spikes):
-            states, place = transform.find_states(found.mean(axis=1)), n + columns.spiked.index(j)
-            is_missing = np.isnan(codes[:, place])
-            out[is_missing, place] = states[is_missing]
-        out[is_missing, j] = transform.forward(values[is_missing])
+            out[is_missing, place] = transform.find_states(means)
+        out[is_missing, j] = transform.forward(transform.inverse(transform.forward(means)))
     return out
 
 
@@ -167,7 +166,8 @@ def conditional_marginals(mixture, columns, codes, levels):
     -------
     list of ndarray
         For a column with categories, probabilities of shape (n_rows, n_categories). For a numeric
-        column, quantiles of shape (n_rows, n_levels) in the units of the column.
+        column, quantiles of shape (n_rows, n_levels) in the units of the column; those of observed
+        numbers are nan.
     """
     n_rows, p = len(codes), len(columns.transforms)
     rows = Rows(columns.limit(codes), columns.n_states, np.ones(n_rows), np.zeros(p))
@@ -201,20 +201,15 @@ def _state_probabilities(mixture, codes, variable, shares):
 
 
 def _quantiles(mixture, columns, codes, j, shares, means, deviations, levels):
-    """Return quantiles of a numeric column for each row, shape (n_rows, n_levels)."""
+    """Return quantiles of missing numbers of a column, shape (n_rows, n_levels); others are nan."""
     transform, n = columns.transforms[j], len(columns.names)
     place = n + columns.spiked.index(j) if len(transform.spikes) else None
-    is_missing = np.isnan(codes[:, j if place is None else place])
-    values = np.where(is_missing, 0.0, transform.inverse(np.nan_to_num(codes[:, j])))
     tables = np.ones((mixture.n_components, 1))
     if place is not None:
         d = np.searchsorted(mixture.discrete, place)
         tables = mixture.tables[:, d, : len(transform.spikes) + 1]
-        observed = np.nan_to_num(codes[:, place]).astype(int)
-        is_spike = observed > 0
-        values[is_spike] = transform.spikes[observed[is_spike] - 1]
-    out = np.repeat(values[:, None], len(levels), axis=1)
-    here = np.flatnonzero(is_missing)
+    out = np.full((len(codes), len(levels)), np.nan)
+    here = np.flatnonzero(np.isnan(codes[:, j if place is None else place]))
     if len(here):
         given = shares[:, here], means[:, here], deviations[:, here], tables
         out[here] = _invert_distribution(transform, *given, np.asarray(levels, dtype=float))
@@ -296,6 +291,7 @@ class TableDensity(EnergyEstimator):
         return self._impute(codes, "sample", rng)
 
     def _with_given(self, rows, given):
+        """Return drawn rows with the given numbers, which have rounding errors when decoded."""
         if given is None:
             return rows
         is_dict, encoder = isinstance(given, dict), self._columns
