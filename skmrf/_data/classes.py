@@ -190,6 +190,16 @@ class OutputEncoder:
             )
         return cls(np.array([0, 1]), y.shape[1:])
 
+    @property
+    def public_classes(self):
+        """Labels of a single output, or the index of each output of a table of outputs.
+
+        scikit-learn expects such indices of multi-label classifiers, for example in
+        ``cross_val_predict``.
+        """
+        is_table = len(self.shape) == 1 and self.shape[0] > 1
+        return np.arange(*self.shape) if is_table else self.classes
+
     def check_same(self, classes):
         """Raise a ValueError if ``classes`` differs from the labels of the previous fit."""
         if classes is not None and not np.array_equal(classes, self.classes):

@@ -24,6 +24,35 @@ def is_auto(value):
     return isinstance(value, str) and value == "auto"
 
 
+def is_default(parameters):
+    """Return whether the strength of the penalty and early stopping are both "auto"."""
+    return is_auto(parameters.alpha) and is_auto(parameters.early_stopping)
+
+
+def check_same_size(energy, n_hidden):
+    """Raise a ValueError unless a learned energy has ``n_hidden`` hidden units."""
+    learned = energy.weights.shape[1]
+    if learned != n_hidden:
+        raise ValueError(
+            f"Training cannot continue with {n_hidden} hidden units, because the previous fit "
+            f"has {learned}. Start anew with fit and warm_start=False."
+        )
+
+
+def first_energy(data, n_hidden, parameters):
+    """Return an energy in which the outputs depend neither on inputs nor on hidden units.
+
+    It raises a ValueError if learning needs more memory than ``max_bytes``.
+    """
+    n_inputs, n_visible = data.X.shape[1], data.Y.shape[1]
+    parameters.check_memory(
+        n_visible * n_hidden + n_inputs * (4 * n_visible + n_hidden),  # solver of the start
+        "weights",
+        "Use fewer n_components or features, or raise max_bytes.",
+    )
+    return add_idle_units(logistic_start.independent_outputs(data), n_hidden)
+
+
 @dataclass(frozen=True)
 class LogisticStart:
     """Logistic regressions at which training starts, and the strength of their penalty.
@@ -31,9 +60,12 @@ class LogisticStart:
     Attributes
     ----------
     alpha : float
-        Strength of the penalty.
+        Strength of the penalty of the logistic regressions.
+    hidden_alpha : float
+        Strength of the penalty in the training of hidden units.
     path : dict of str to ndarray, or None
-        Strengths and their held-out log-losses. None if the strength was given.
+        "alphas", strengths, and "losses", their held-out log-losses. None if the strength was
+        given.
     energy : ConditionalBipartiteEnergy or None
         Logistic regression of each output. None if training continues from an earlier fit.
     strongest : ndarray of int of shape (n_outputs,) or None
@@ -42,21 +74,24 @@ class LogisticStart:
     """
 
     alpha: float
+    hidden_alpha: float
     path: dict | None = None
     energy: object = None
     strongest: np.ndarray | None = None
 
     @classmethod
-    def of(cls, alpha, penalty, data, rng):
+    def of(cls, alpha, penalty, rows, data, rng):
         """Choose the strength of the penalty, and fit the logistic regressions.
 
         Parameters
         ----------
         alpha : float or "auto"
-            Strength of the penalty. "auto" chooses it by the log-loss of held-out rows, and
-            penalises the weight of the strongest input of each output less.
+            Strength of the penalty. "auto" chooses it by cross-validation, and chooses whether the
+            weight of the strongest input of each output is penalised less.
         penalty : {"l2", "l1", "group-l1"}
             Penalty on the weights.
+        rows : Batch
+            All rows, for cross-validation.
         data : Batch
             Training rows.
         rng : Generator
@@ -67,11 +102,18 @@ class LogisticStart:
         LogisticStart
             Strength of the penalty and logistic regressions.
         """
-        path = None
-        if is_auto(alpha):
-            alpha, path = logistic_start.choose_alpha(data, penalty, rng)
-        solver = logistic_start.make_solver(data, penalty, light=path is not None)
-        return cls(float(alpha), path, solver.solve(float(alpha)), solver.strongest)
+        if not is_auto(alpha):
+            solver = logistic_start.make_solver(data, penalty)
+            return cls(float(alpha), float(alpha), None, solver.solve(float(alpha)))
+        found = logistic_start.choose_penalty(rows, penalty, rng)
+        solver = logistic_start.make_solver(data, penalty, found.light)
+        path = {"alphas": found.alphas, "losses": found.losses}
+        first = solver.solve(found.best)
+        return cls(found.best, found.weakest, path, first, solver.strongest)
+
+    def strength(self, learner):
+        """Return the strength of the penalty in training by a learner."""
+        return self.hidden_alpha if learner.has_hidden else self.alpha
 
     def refit(self, penalty, data):
         """Fit the logistic regressions to other rows, with the same penalty, and return them."""
@@ -101,6 +143,7 @@ class LogisticStart:
         Settings
             Settings with the penalty of the logistic regressions.
         """
+        alpha = self.strength(learner)
         n, batch_size = data.X.shape[0], parameters.batch_size
         least, most = (epochs * -(-n // batch_size) for epochs in EPOCHS)
         max_updates = int(np.clip(Settings.max_updates, least, most))
@@ -108,7 +151,7 @@ class LogisticStart:
             learner,
             energy,
             data,
-            alpha=self.alpha,
+            alpha=alpha,
             default_optimizer="sgd",
             recency=RECENCY,
             patience=max(parameters.n_iter_no_change, -(-MIN_PATIENCE * batch_size // n)),
@@ -116,12 +159,16 @@ class LogisticStart:
             converged_share=CONVERGED_SHARE,
             score=score,
         )
+        if self.strongest is not None:
+            entries = self.strongest, np.arange(len(self.strongest))
+            strength = logistic_start.reduced_strength(alpha, data)
+            settings.penalty.set_strength("visible_inputs", entries, strength)
         if parameters.has_default_rate(settings.optimizer):
             settings.rate = _adaptive_rate(settings.optimizer, max_updates)
         return settings
 
     def check_hidden_units(self, inference, fitted, rows, held_out, penalty):
-        """Return the trained energy, or logistic regressions if hidden units do not help.
+        """Return fitted attributes: of logistic regressions if hidden units do not help.
 
         Parameters
         ----------
@@ -138,13 +185,15 @@ class LogisticStart:
 
         Returns
         -------
-        ConditionalBipartiteEnergy
-            Energy whose weights of hidden units are all zero if hidden units do not help.
+        dict
+            Attributes of the trained estimator. If hidden units do not help, the energy is that of
+            the logistic regressions: all weights of hidden units are zero.
         """
         energy = fitted["energy_"]
         if self.is_better(inference, energy, fitted["_epoch"], held_out):
-            return energy
-        return add_idle_units(self.refit(penalty, rows), energy.weights.shape[1])
+            return fitted
+        logistic = add_idle_units(self.refit(penalty, rows), energy.weights.shape[1])
+        return fitted | {"energy_": logistic, "alpha_": self.alpha}
 
     def is_better(self, inference, trained, epoch, held_out):
         """Return whether a model with hidden units predicts held-out rows better.

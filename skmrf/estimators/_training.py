@@ -218,7 +218,7 @@ def check_memory(n_parameters, max_bytes, what, remedy):
         )
 
 
-def hold_out(data, parameters, rng, *, min_rows=1):
+def hold_out(data, parameters, rng, *, min_rows=1, min_held_out=1):
     """Split the rows into training rows and held-out rows for early stopping.
 
     Parameters
@@ -231,6 +231,8 @@ def hold_out(data, parameters, rng, *, min_rows=1):
         Random numbers that select the held-out rows.
     min_rows : int, default=1
         Smallest number of rows with which ``early_stopping="auto"`` holds rows out.
+    min_held_out : int, default=1
+        Smallest number of rows that ``early_stopping="auto"`` holds out.
 
     Returns
     -------
@@ -242,7 +244,8 @@ def hold_out(data, parameters, rng, *, min_rows=1):
     n = data.X.shape[0]
     if not parameters.stops_early(n, min_rows):
         return data, None
-    n_held_out = max(1, round(parameters.validation_fraction * n))
+    least = min_held_out if parameters.early_stopping == "auto" else 1
+    n_held_out = max(least, round(parameters.validation_fraction * n))
     if n_held_out >= n:
         raise ValueError(
             f"early_stopping holds out rows, so X must have at least 2 rows; got n_samples = {n}."

@@ -14,17 +14,23 @@ from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_number, check_number_or
 from .._utils.rows import Batch, dense_rows, sample_weights, weighted_rows
 from ..energies import ConditionalBipartiteEnergy
-from ..learners import ConditionalLearner
+from ..learners import LR, ConditionalLearner
 from ..training import loop
-from ..training.logistic_start import add_hidden_units, add_idle_units, independent_outputs
+from ..training.logistic_start import add_hidden_units, add_idle_units
 from ..variational.bipartite import check_weights, unit_probabilities
 from ._base import LearnedEstimator, unchanged_on_error
-from ._conditional_training import LogisticStart, is_auto
+from ._conditional_training import (
+    LogisticStart,
+    check_same_size,
+    first_energy,
+    is_auto,
+    is_default,
+)
 from ._output_odds import OutputInference, has_probabilities
 from ._session import FitSession
 from ._training import TrainingParameters, hold_out
 
-MIN_ROWS_FOR_HOLD_OUT = 200  # with early_stopping="auto"
+MIN_ROWS, MIN_HELD_OUT = 100, 25  # all rows and held-out rows, with early_stopping="auto"
 
 
 class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimator):
@@ -36,8 +42,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     The outputs :math:`v` and the hidden units :math:`h` are 0 or 1, and :math:`x` are the inputs.
     The hidden units model the dependence between outputs. Without hidden units the model is a
     logistic regression of each output. Training starts at the penalised logistic regressions. If
-    hidden units do not improve the predictions of held-out rows, :meth:`fit` returns the logistic
-    regressions: all weights of hidden units are then zero.
+    hidden units do not improve the predictions of held-out rows, or if there are too few rows to
+    hold some out, :meth:`fit` returns the logistic regressions: all weights of hidden units are
+    then zero.
 
     Parameters
     ----------
@@ -72,10 +79,10 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean objective
         of a row, which is the log-likelihood in nats for learners by maximum likelihood. 0 means no
         penalty. "auto" chooses the strength by cross-validation of the logistic regressions, or by
-        held-out rows if there are many inputs and outputs: the weakest penalty whose log-loss is
-        within one standard error of the smallest log-loss. With "auto" and "l2", the logistic
-        regressions penalise the weight between each output and its most correlated input less: the
-        strength is at most 0.1 divided by the number of rows.
+        held-out rows if there are many inputs and outputs. The logistic regressions have the
+        strength with the smallest log-loss. Hidden units are trained with the weakest penalty whose
+        log-loss is within one standard error of it. With "auto" and "l2", the weight between each
+        output and its most correlated input is penalised less if this decreases the log-loss.
     batch_size : int, default=20
         Number of rows in a minibatch.
     max_iter : int, optional
@@ -94,8 +101,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         outputs does not increase, the log-loss does not increase by more than one standard error,
         and one of the two decreases by more than two standard errors. For learners without
         probabilities, only the share of wrong outputs counts. Without held-out rows, hidden units
-        are always kept. "auto" holds rows out if there are at least 200, unless the optimizer is
-        "lbfgs". Validation rows that are given to :meth:`fit` are always used.
+        are always kept. "auto" holds out at least 25 rows if there are 100 or more, unless the
+        optimizer is "lbfgs". With fewer rows and ``alpha="auto"``, hidden units are not trained.
+        Validation rows that are given to :meth:`fit` are always used.
     validation_fraction : float, default=0.1
         Share of the rows that early stopping holds out, above 0 and at most 0.9.
     n_iter_no_change : int, default=5
@@ -122,7 +130,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     energy_ : ConditionalBipartiteEnergy
         Fitted model of inputs that are scaled by ``scaler_``.
     alpha_ : float
-        Strength of the penalty.
+        Strength of the penalty of the fitted model.
     alpha_path_ : dict of str to ndarray, or None
         Path of ``alpha="auto"``: "alphas", the strengths, and "losses", their mean held-out
         log-losses of an output in nats, both of shape (n_alphas,). None if ``alpha`` is a number.
@@ -130,8 +138,10 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Scaler of the input columns with values other than 0 and 1. Such columns are standardised,
         or only divided by their root mean square if ``X`` is sparse. None if there are no such
         columns.
-    classes_ : ndarray of shape (n_classes,)
-        The one or two labels of a single output, or ``[0, 1]`` for several outputs.
+    classes_ : ndarray of shape (n_classes,) or (n_outputs,)
+        The one or two labels if the targets are one-dimensional. For two-dimensional targets, the
+        index of each output, as in scikit-learn's multi-label classifiers. For a single column and
+        for targets with more dimensions, ``[0, 1]``.
     output_shape_ : tuple of int
         Shape of the outputs of a row. It is empty if the targets are one-dimensional.
     history_ : dict of lists
@@ -295,39 +305,45 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             data, scaler = self._scale(weighted_rows(data, sample_weight), fit.is_resumed)
             n_hidden = self.n_components if learner.has_hidden else 0
             if fit.is_resumed:
-                self._check_same_size(n_hidden)
+                check_same_size(self.energy_, n_hidden)
             else:
-                fit.energy = self._independent_outputs(data, n_hidden, parameters)
+                fit.energy = first_energy(data, n_hidden, parameters)
             fit.begin(data, encoder.classes, encoder.shape, scaler)
             rows = data
             if validation is None:
-                data, held_out = hold_out(data, parameters, fit.rng, min_rows=MIN_ROWS_FOR_HOLD_OUT)
+                least = {"min_rows": MIN_ROWS, "min_held_out": MIN_HELD_OUT}
+                data, held_out = hold_out(data, parameters, fit.rng, **least)
             else:
                 held_out = self._encode_validation(*validation, encoder, scaler)
-            first = self._start(fit, data, n_hidden)
+            first = self._start(fit, rows, data, n_hidden)
             inference = OutputInference.of(self, learner)
+            trained = learner
+            is_checked = held_out is not None or fit.is_resumed
+            if learner.has_hidden and is_default(parameters) and not is_checked:
+                trained, fit.energy = LR(), add_idle_units(first.energy, n_hidden)
+                parameters = self._check_parameters(trained, partial)
             score = inference.score(held_out)
-            settings = first.settings(parameters, learner, fit.energy, data, score)
+            settings = first.settings(parameters, trained, fit.energy, data, score)
 
             def attributes(state):
                 fitted = fit.attributes(state)
                 check_weights(fitted["energy_"].weights)
                 return fitted | {
-                    "alpha_": first.alpha,
+                    "alpha_": first.strength(trained),
                     "alpha_path_": first.path,
                     "_strongest": first.strongest,
-                    "classes_": encoder.classes,
+                    "classes_": encoder.public_classes,
                     "output_shape_": encoder.shape,
                     "scaler_": scaler,
                     "_epoch": state.best_epoch,
                     "_fitted_learner": clone(learner),
                 }
 
-            state = loop.train(fit, learner, data, settings, attributes)
+            state = loop.train(fit, trained, data, settings, attributes)
             fitted = attributes(state)
             if learner.has_hidden and not fit.is_resumed and held_out is not None:
                 given = inference, fitted, rows, held_out, self.penalty
-                fitted["energy_"] = first.check_hidden_units(*given)
+                fitted = first.check_hidden_units(*given)
             vars(self).update(fitted)
         return self
 
@@ -335,17 +351,19 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         check_number("n_components", self.n_components, low=1, integer=True)
         check_number_or(("auto",), "alpha", self.alpha, low=0)
         parameters = TrainingParameters.of(self, partial, learner)
-        if is_auto(self.optimizer) and learner.deterministic and not partial:
+        is_solved = learner.deterministic and not partial and self.device == "cpu"
+        if is_auto(self.optimizer) and is_solved:
             return replace(parameters, optimizer="lbfgs")
         return parameters
 
-    def _start(self, fit, data, n_hidden):
+    def _start(self, fit, rows, data, n_hidden):
         """Set the energy at which training starts: logistic regressions, and hidden units."""
         if fit.is_resumed:
             if not is_auto(self.alpha):
-                return LogisticStart(float(self.alpha))
-            return LogisticStart(self.alpha_, self.alpha_path_, None, self._strongest)
-        first = LogisticStart.of(self.alpha, self.penalty, data, fit.rng)
+                return LogisticStart(float(self.alpha), float(self.alpha))
+            chosen = self.alpha_, self.alpha_, self.alpha_path_, None, self._strongest
+            return LogisticStart(*chosen)
+        first = LogisticStart.of(self.alpha, self.penalty, rows, data, fit.rng)
         fit.energy = add_hidden_units(first.energy, data, n_hidden, fit.rng.spawn(1)[0])
         return first
 
@@ -353,7 +371,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         """Return the encoder of the outputs, and a batch of all rows with encoded outputs."""
         check_given(self, y)
         if is_resumed:
-            encoder = OutputEncoder(self.classes_, self.output_shape_)
+            labels = np.array([0, 1]) if self.output_shape_ else self.classes_
+            encoder = OutputEncoder(labels, self.output_shape_)
             encoder.check_same(classes)
         else:
             encoder = OutputEncoder.of(y, classes)
@@ -363,25 +382,6 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         """Return a batch with standardised inputs, and the scaler of the inputs."""
         scaler = self.scaler_ if is_resumed else fit_scaler(data.X, sample_weights(data))
         return data._replace(X=scale_inputs(scaler, data.X)), scaler
-
-    def _check_same_size(self, n_hidden):
-        """Raise a ValueError unless the previous fit has the same number of hidden units."""
-        learned = self.energy_.weights.shape[1]
-        if learned != n_hidden:
-            raise ValueError(
-                f"Training cannot continue with {n_hidden} hidden units, because the previous fit "
-                f"has {learned}. Start anew with fit and warm_start=False."
-            )
-
-    def _independent_outputs(self, data, n_hidden, parameters):
-        """Return an energy in which the outputs do not depend on the inputs."""
-        n_inputs, n_visible = data.X.shape[1], data.Y.shape[1]
-        parameters.check_memory(
-            n_visible * n_hidden + n_inputs * (4 * n_visible + n_hidden),  # solver of the start
-            "weights",
-            "Use fewer n_components or features, or raise max_bytes.",
-        )
-        return add_idle_units(independent_outputs(data), n_hidden)
 
     def _encode_validation(self, X, y, encoder, scaler):
         X = self._inputs(X, reset=False)

@@ -1,5 +1,7 @@
 """Logistic regressions of each output, at which the training of conditional models starts."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg import eigh
 from scipy.optimize import minimize
@@ -31,12 +33,42 @@ MAX_COMPONENTS = 2000  # with more inputs and rows, principal components take to
 MAX_DENSE = 2e6  # entries of sparse inputs that are made dense
 
 
-def choose_alpha(data, penalty, rng):
-    """Choose the strength of the penalty of logistic regressions by held-out log-loss.
+class PenaltyPath(NamedTuple):
+    """Held-out log-losses of logistic regressions along a path of penalties.
 
-    The strengths decrease from fit to fit, and each fit starts at the previous one. The path ends
-    when the log-loss increases by more than one standard error. The result is the weakest penalty
-    whose log-loss is within one standard error of the smallest log-loss. If all outputs are
+    Attributes
+    ----------
+    light : bool
+        Whether the weight of the strongest input of each output has a weaker penalty.
+    alphas : ndarray of shape (n_alphas,)
+        Strengths of the penalty in decreasing order.
+    losses : ndarray of shape (n_alphas,)
+        Mean held-out log-losses of an output in nats.
+    similar : ndarray of bool of shape (n_alphas,)
+        Whether the log-loss is within one standard error of the smallest log-loss.
+    """
+
+    light: bool
+    alphas: np.ndarray
+    losses: np.ndarray
+    similar: np.ndarray
+
+    @property
+    def best(self):
+        """Strength with the smallest log-loss."""
+        return float(self.alphas[np.argmin(self.losses)])
+
+    @property
+    def weakest(self):
+        """Weakest penalty whose log-loss is within one standard error of the smallest."""
+        return float(self.alphas[np.flatnonzero(self.similar)[-1]])
+
+
+def choose_penalty(data, penalty, rng):
+    """Choose the penalty of logistic regressions by held-out log-loss.
+
+    With the penalty "l2", two paths of strengths are compared: the same penalty for all weights,
+    and a weaker penalty on the weight of the strongest input of each output. If all outputs are
     constant, the strength is one divided by the number of rows.
 
     Parameters
@@ -50,31 +82,43 @@ def choose_alpha(data, penalty, rng):
 
     Returns
     -------
-    chosen : float
-        Chosen strength.
-    path : dict of str to ndarray
-        "alphas", the strengths in decreasing order, and "losses", their mean held-out log-losses
-        of an output in nats; both of shape (n_alphas,).
+    PenaltyPath
+        Path with the smallest log-loss.
     """
     n, work = data.X.shape[0], amount_of_work(data)
     order = rng.permutation(n)
     if work > HUGE:
         order = order[: max(2, int(n * HUGE / work))]
     folds = _divide(data, order, 1 if work > LARGE else 3 if work > MEDIUM else N_FOLDS)
-    strengths, size = STRENGTHS[1::2] if work > LARGE else STRENGTHS, effective_rows(data)
+    strengths = np.array(STRENGTHS[1::2] if work > LARGE else STRENGTHS)
     if (data.Y[:1] == data.Y).all():
-        strengths = (1.0,)  # constant outputs do not determine the strength
-    solvers = [make_solver(train, penalty, light=True) for train, _ in folds]
-    alphas, losses = [], []
+        strengths = np.ones(1)  # constant outputs do not determine the strength
+    size = effective_rows(data)
+    path = _follow_path(folds, penalty, strengths / size)
+    strengths = strengths[strengths > LIGHT_STRENGTH]
+    if _has_components(data.X, penalty) and len(strengths) > 1:
+        light = _follow_path(folds, penalty, strengths / size, light=True)
+        path = min(path, light, key=lambda path: path.losses.min())
+    return path
+
+
+def _follow_path(folds, penalty, alphas, light=False):
+    """Fit logistic regressions with decreasing penalties; return their held-out log-losses.
+
+    Each fit starts at the previous one. The path ends when the log-loss increases by more than one
+    standard error.
+    """
+    solvers = [make_solver(train, penalty, light) for train, _ in folds]
     weights = _row_weights([held_out for _, held_out in folds])
-    for alpha in np.unique(np.minimum(np.array(strengths) / size, MAX_ALPHA))[::-1].tolist():
-        alphas.append(alpha)
-        models = [solver.solve(alphas[-1], PATH_ITER) for solver in solvers]
+    losses = []
+    alphas = np.unique(np.minimum(alphas, MAX_ALPHA))[::-1]
+    for alpha in alphas.tolist():
+        models = [solver.solve(alpha, PATH_ITER) for solver in solvers]
         losses.append(_losses(models, folds))
-        if not _is_within_error(losses, weights)[-1]:
+        similar = _is_within_error(losses, weights)
+        if not similar[-1]:
             break
-    chosen = alphas[int(np.flatnonzero(_is_within_error(losses, weights))[-1])]
-    return chosen, {"alphas": np.array(alphas), "losses": np.array(losses) @ weights}
+    return PenaltyPath(light, alphas[: len(losses)], np.array(losses) @ weights, similar)
 
 
 def _divide(data, order, n_folds):
@@ -280,6 +324,16 @@ def light_strength(alpha, n_rows):
     return min(alpha, LIGHT_STRENGTH / n_rows)
 
 
+def reduced_strength(alpha, data):
+    """Return the strength of the penalty on the sum of both weights of the strongest input.
+
+    The solver divides this weight into two, which have the strengths ``alpha`` and
+    :func:`light_strength`.
+    """
+    light = light_strength(alpha, effective_rows(data))
+    return alpha * light / (alpha + light)
+
+
 def find_strongest_inputs(X, Y, weights):
     """Return the index of the input with the largest absolute correlation with each output."""
     deviations = X - weights @ X
@@ -338,9 +392,14 @@ class PenalizedSolver:
 
 def make_solver(data, penalty, light=False):
     """Return a solver of logistic regressions that suits the penalty and the number of inputs."""
-    if penalty == "l2" and min(data.X.shape) <= MAX_COMPONENTS and _fits_densely(data.X):
+    if _has_components(data.X, penalty):
         return LogisticSolver(data, light)
     return PenalizedSolver(data, penalty)
+
+
+def _has_components(X, penalty):
+    """Return whether principal components of the inputs speed the solver up."""
+    return penalty == "l2" and min(X.shape) <= MAX_COMPONENTS and _fits_densely(X)
 
 
 def _fits_densely(X):

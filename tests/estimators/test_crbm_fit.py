@@ -230,7 +230,7 @@ def test_validation_rows():
     assert numbers.score(real(X), Y) == pytest.approx(best, abs=0.02)
 
 
-@pytest.mark.parametrize(("n_rows", "held_out"), [(199, False), (200, True)])
+@pytest.mark.parametrize(("n_rows", "held_out"), [(99, False), (100, True)])
 def test_early_stopping_by_number_of_rows(n_rows, held_out):
     X, Y = tied(n_rows)
     assert ("validation_score" in quick().fit(X, Y).history_) == held_out
