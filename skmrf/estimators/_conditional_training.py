@@ -159,7 +159,7 @@ class LogisticStart:
             converged_share=CONVERGED_SHARE,
             score=score,
         )
-        if self.strongest is not None:
+        if self.strongest is not None and parameters.penalty == "l2":
             entries = self.strongest, np.arange(len(self.strongest))
             strength = logistic_start.reduced_strength(alpha, data)
             settings.penalty.set_strength("visible_inputs", entries, strength)

@@ -16,7 +16,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -69,6 +76,24 @@ def test_several_outputs(learner, shape):
     flat = quick(learner=learner, max_iter=15).fit(X, Y.reshape(len(Y), -1))
     assert_same(model, flat)
     assert_array_equal(flat.decision_function(X), odds.reshape(len(Y), -1))
+
+
+def test_metrics_of_several_outputs_in_cross_validation():
+    """scikit-learn takes the probabilities of all outputs, not those of one class."""
+    X, Y = tied()
+    model = quick(max_iter=3, alpha=0.1, random_state=0)
+    folds = list(KFold(2).split(X))
+    found = cross_val_predict(model, X, Y, cv=folds, method="predict_proba")
+    options = {
+        "scoring": ["roc_auc", "average_precision", "neg_log_loss"],
+        "return_estimator": True,
+    }
+    scores = cross_validate(model, X, Y, cv=folds, **options)
+    for k, ((_, rows), fitted) in enumerate(zip(folds, scores["estimator"], strict=True)):
+        p = fitted.predict_proba(X[rows])
+        assert_allclose(found[rows], p)
+        assert scores["test_roc_auc"][k] == roc_auc_score(Y[rows], p)
+        assert scores["test_average_precision"][k] == average_precision_score(Y[rows], p)
 
 
 @pytest.mark.parametrize("learner", [*MAX_MARGIN, MSSVM(), LSSVM()], ids=str)
