@@ -59,7 +59,7 @@ def models():
     return displayed_models()
 
 
-# Budget: a slow test is skipped if the slow tests of its process have taken longer ------------
+# Budget: a slow test is skipped if the slow tests of its process would take longer ------------
 
 
 def pytest_addoption(parser):
@@ -84,6 +84,7 @@ def pytest_runtest_protocol(item):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Skip a slow test if the budget is used up."""
-    if item.get_closest_marker("slow") and item.config.seconds_left <= 0:
+    """Skip a slow test if the rest of the budget is less than the seconds of its mark."""
+    mark = item.get_closest_marker("slow")
+    if mark and item.config.seconds_left <= mark.kwargs.get("seconds", 0):
         pytest.skip("the time budget for slow tests is used up")

@@ -72,7 +72,6 @@ VARIANTS = [  # those that take a few seconds at most
 LONG_VARIANTS = [
     DiscreteMRF(learner="pseudo-likelihood"),
     DiscreteMRF(MRFStructureLearner("pseudo-likelihood"), "exact", alpha=0.1),
-    MRFStructureLearner(max_iter=5),
     MRFStructureLearner(),
     MRFStructureLearner(search="nodewise", column_types="continuous"),
     MRFStructureLearner("exact"),

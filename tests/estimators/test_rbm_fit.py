@@ -518,7 +518,7 @@ def mnist(data_folder):
         return [file[name].reshape(-1, 784) > 127 for name in ("x_train", "x_test")]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=240)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("learner", "least"), [("exact", -151.5), ("pcd", -175.0)])
 def test_rbm_learns_digits(mnist, learner, least, seed):

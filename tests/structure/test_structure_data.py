@@ -221,14 +221,14 @@ def test_normalised_sample_weights_warn(seed):
 @pytest.mark.long
 def test_column_of_row_identifiers(seed):
     """A column of row identifiers has no edges, and does not change other edges."""
-    X = chain_rows(seed, n_rows=500, n_variables=6)
+    X = chain_rows(seed, n_rows=400, n_variables=6)
     whole = learner("pseudo-likelihood").fit(X)
-    with_identifiers = np.column_stack([X, np.arange(500)])
-    with pytest.warns(UserWarning, match="columns with 500 or more categories.*drop columns that"):
+    with_identifiers = np.column_stack([X, np.arange(400)])
+    with pytest.warns(UserWarning, match="columns with 400 or more categories.*drop columns that"):
         found = learner("pseudo-likelihood", column_types="categorical").fit(with_identifiers)
     assert edges_of(found) == edges_of(whole)
     assert (found.p_values_[6, :6] == 1.0).all()
-    assert 0.5 < (found.p_values_[:6, :6] < 1.0).sum() / (whole.p_values_ < 1.0).sum() < 2.0
+    assert 0.3 < (found.p_values_[:6, :6] < 1.0).sum() / (whole.p_values_ < 1.0).sum() < 2.6
 
 
 def test_contingency_tables_of_many_states(seed):
