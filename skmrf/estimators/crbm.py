@@ -321,7 +321,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             is_checked = held_out is not None or fit.is_resumed
             if learner.has_hidden and is_default(parameters) and not is_checked:
                 trained, fit.energy = LR(), add_idle_units(first.energy, n_hidden)
-                parameters = self._check_parameters(trained, partial)
+                parameters = replace(parameters, optimizer="lbfgs", device="cpu")
             score = inference.score(held_out)
             settings = first.settings(parameters, trained, fit.energy, data, score)
 
@@ -351,8 +351,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         check_number("n_components", self.n_components, low=1, integer=True)
         check_number_or(("auto",), "alpha", self.alpha, low=0)
         parameters = TrainingParameters.of(self, partial, learner)
-        is_solved = learner.deterministic and not partial and self.device == "cpu"
-        if is_auto(self.optimizer) and is_solved:
+        if is_auto(self.optimizer) and learner.deterministic and not partial:
             return replace(parameters, optimizer="lbfgs")
         return parameters
 

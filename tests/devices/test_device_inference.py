@@ -590,3 +590,11 @@ def test_errors_name_learners_that_run():
         small_fit("lr").fit(X, Y)
     with pytest.raises(ValueError, match="device must be one of"):
         small_fit(device="tpu0").fit(X, Y)
+
+
+def test_few_rows_have_no_hidden_units_on_a_device():
+    X, Y = make_rows()
+    models = [CRBMStructuredPredictor(4, device=k, random_state=0) for k in ("jax", "cpu")]
+    found, expected = (model.fit(X[:60], Y[:60]).predict_proba(X) for model in models)
+    assert not models[0].energy_.weights.any()
+    np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -479,13 +479,13 @@ def test_training_keeps_the_penalty_of_the_start(learner, monkeypatch, seed):
 
 
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("learner", ["mle-bp", "mssvm"])
-def test_few_rows_have_no_hidden_units(learner, seed):
+@pytest.mark.parametrize("options", [{}, {"learner": "mssvm"}, {"optimizer": "adam"}], ids=repr)
+def test_few_rows_have_no_hidden_units(options, seed):
     """The defaults are then logistic regressions, and predict as well as scikit-learn's."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(2060, 10))
     Y = (X[:, :3] + rng.normal(size=(2060, 3)) > 0).astype(int)
-    model = CRBMStructuredPredictor(16, learner, random_state=seed).fit(X[:60], Y[:60])
+    model = CRBMStructuredPredictor(16, random_state=seed, **options).fit(X[:60], Y[:60])
     assert model.energy_.weights.shape == (3, 16)
     assert not model.energy_.weights.any()
     assert model.converged_
