@@ -149,7 +149,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         ``inference_converged`` is the share of rows whose inference converged within its maximum
         number of iterations.
     n_iter_ : int
-        Number of epochs.
+        Number of epochs, or 1 if training converged at its start.
     converged_ : bool
         Whether training converged.
     n_features_in_ : int
@@ -329,6 +329,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                 fitted = fit.attributes(state)
                 check_weights(fitted["energy_"].weights)
                 return fitted | {
+                    "n_iter_": max(1, fitted["n_iter_"]),
                     "alpha_": first.strength(trained),
                     "alpha_path_": first.path,
                     "_strongest": first.strongest,

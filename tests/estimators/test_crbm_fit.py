@@ -489,6 +489,7 @@ def test_few_rows_have_no_hidden_units(options, seed):
     assert model.energy_.weights.shape == (3, 16)
     assert not model.energy_.weights.any()
     assert model.converged_
+    assert model.n_iter_ >= 1
     logistic = MultiOutputClassifier(LogisticRegression()).fit(X[:60], Y[:60])
     assert model.score(X[60:], Y[60:]) > np.mean(logistic.predict(X[60:]) == Y[60:]) - 0.02
     for kept in ({"alpha": 0.1}, {"early_stopping": False}):

@@ -534,7 +534,10 @@ VERBOSE = {
     "DiscreteMRF": (DiscreteMRF("independent", "pcd", alpha=0.0, **QUICK), "epoch 2 of at most 3"),
     "BoltzmannMachine": (BoltzmannMachine("pcd", **QUICK), "epoch 2 of at most 3, at most "),
     "RBM": (RBM(2, **QUICK), "epoch 2 of at most 3, at most "),
-    "CRBMStructuredPredictor": (CRBMStructuredPredictor(2, "lr", **QUICK), "epoch 2 of at most 3"),
+    "CRBMStructuredPredictor": (
+        CRBMStructuredPredictor(2, "lr", optimizer="sgd", **QUICK),
+        "epoch 2 of at most 3",
+    ),
     "NNMRFDensity": (NNMRFDensity(NETWORKS, random_state=0), "epoch 2 of at most 3, at most "),
     "NNMRFBayesClassifier": (NNMRFBayesClassifier(NETWORKS, random_state=0), "part 2 of at most 2"),
     "MRFStructureLearner": (MRFStructureLearner("exact", **QUICK), "epoch 2, 0 s"),
