@@ -105,11 +105,11 @@ class LogisticStart:
         if not is_auto(alpha):
             solver = logistic_start.make_solver(data, penalty)
             return cls(float(alpha), float(alpha), None, solver.solve(float(alpha)))
-        found = logistic_start.choose_penalty(rows, penalty, rng)
+        found, weakest = logistic_start.choose_penalty(rows, penalty, rng)
         solver = logistic_start.make_solver(data, penalty, found.light)
         path = {"alphas": found.alphas, "losses": found.losses}
         first = solver.solve(found.best)
-        return cls(found.best, found.weakest, path, first, solver.strongest)
+        return cls(found.best, weakest, path, first, solver.strongest)
 
     def strength(self, learner):
         """Return the strength of the penalty in training by a learner."""

@@ -82,8 +82,11 @@ def choose_penalty(data, penalty, rng):
 
     Returns
     -------
-    PenaltyPath
+    path : PenaltyPath
         Path with the smallest log-loss.
+    weakest : float
+        Weakest penalty of the paths whose log-loss is within one standard error of the smallest
+        log-loss of its path.
     """
     n, work = data.X.shape[0], amount_of_work(data)
     order = rng.permutation(n)
@@ -94,12 +97,11 @@ def choose_penalty(data, penalty, rng):
     if (data.Y[:1] == data.Y).all():
         strengths = np.ones(1)  # constant outputs do not determine the strength
     size = effective_rows(data)
-    path = _follow_path(folds, penalty, strengths / size)
-    strengths = strengths[strengths > LIGHT_STRENGTH]
+    paths = [_follow_path(folds, penalty, strengths / size)]
     if _has_components(data.X, penalty) and len(strengths) > 1:
-        light = _follow_path(folds, penalty, strengths / size, light=True)
-        path = min(path, light, key=lambda path: path.losses.min())
-    return path
+        paths.append(_follow_path(folds, penalty, strengths / size, light=True))
+    best = min(paths, key=lambda path: path.losses.min())
+    return best, min(path.weakest for path in paths)
 
 
 def _follow_path(folds, penalty, alphas, light=False):

@@ -453,11 +453,11 @@ def test_weight_of_the_strongest_input(seed):
     one = X[:, :3] ^ (rng.random((150, 3)) < 0.1)
     many = (2 * X - 1.0) @ rng.choice([-1.0, 1.0], size=(30, 3)) + rng.normal(size=(150, 3)) > 0
     chosen = [logistic_start.choose_penalty(Batch(X, Y), "l2", rng) for Y in (one, many)]
-    assert [path.light for path in chosen] == [True, False]
-    for path in chosen:
+    assert [path.light for path, _ in chosen] == [True, False]
+    for path, weakest in chosen:
         assert path.best in path.alphas[path.losses == path.losses.min()]
-        assert path.weakest <= path.best
-    assert not logistic_start.choose_penalty(Batch(X, one), "l1", rng).light
+        assert weakest <= path.weakest <= path.best
+    assert not logistic_start.choose_penalty(Batch(X, one), "l1", rng)[0].light
 
 
 @pytest.mark.parametrize("learner", ["lr", "mle-bp", "mle-mf"])
@@ -468,7 +468,7 @@ def test_training_keeps_the_penalty_of_the_start(learner, monkeypatch, seed):
     Y = X[:, :2] ^ (rng.random((200, 2)) < 0.2)
     alpha = np.ones(1)
     path = logistic_start.PenaltyPath(True, alpha, alpha, alpha > 0)
-    monkeypatch.setattr(logistic_start, "choose_penalty", lambda *_: path)
+    monkeypatch.setattr(logistic_start, "choose_penalty", lambda *_: (path, 1.0))
     options = {"max_iter": 200, "early_stopping": False, "random_state": seed}
     model = CRBMStructuredPredictor(8, learner, **options).fit(X, Y)
     start = LogisticSolver(Batch(X, Y), light=True).solve(1.0).theta["visible_inputs"]
