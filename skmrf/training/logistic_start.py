@@ -85,8 +85,8 @@ def choose_penalty(data, penalty, rng):
     path : PenaltyPath
         Path with the smallest log-loss.
     weakest : float
-        Weakest penalty of the paths whose log-loss is within one standard error of the smallest
-        log-loss of its path.
+        Weakest penalty whose log-loss is within one standard error of the smallest. It is at most
+        one divided by the number of rows if the strongest penalty has the smallest log-loss.
     """
     n, work = data.X.shape[0], amount_of_work(data)
     order = rng.permutation(n)
@@ -101,7 +101,8 @@ def choose_penalty(data, penalty, rng):
     if _has_components(data.X, penalty) and len(strengths) > 1:
         paths.append(_follow_path(folds, penalty, strengths / size, light=True))
     best = min(paths, key=lambda path: path.losses.min())
-    return best, min(path.weakest for path in paths)
+    no_signal = best.best == best.alphas[0]
+    return best, min(best.weakest, 1.0 / size) if no_signal else best.weakest
 
 
 def _follow_path(folds, penalty, alphas, light=False):
