@@ -24,7 +24,7 @@ def is_auto(value):
     return isinstance(value, str) and value == "auto"
 
 
-def is_default(parameters):
+def is_automatic(parameters):
     """Return whether the strength of the penalty and early stopping are both "auto"."""
     return is_auto(parameters.alpha) and is_auto(parameters.early_stopping)
 
@@ -105,11 +105,11 @@ class LogisticStart:
         if not is_auto(alpha):
             solver = logistic_start.make_solver(data, penalty)
             return cls(float(alpha), float(alpha), None, solver.solve(float(alpha)))
-        found, weakest = logistic_start.choose_penalty(rows, penalty, rng)
+        found, hidden_alpha = logistic_start.choose_penalty(rows, penalty, rng)
         solver = logistic_start.make_solver(data, penalty, found.light)
         path = {"alphas": found.alphas, "losses": found.losses}
         first = solver.solve(found.best)
-        return cls(found.best, weakest, path, first, solver.strongest)
+        return cls(found.best, hidden_alpha, path, first, solver.strongest)
 
     def strength(self, learner):
         """Return the strength of the penalty in training by a learner."""
@@ -160,9 +160,8 @@ class LogisticStart:
             score=score,
         )
         if self.strongest is not None and parameters.penalty == "l2":
-            entries = self.strongest, np.arange(len(self.strongest))
-            strength = logistic_start.reduced_strength(alpha, data)
-            settings.penalty.set_strength("visible_inputs", entries, strength)
+            strengths = logistic_start.input_strengths(alpha, self.strongest, data)
+            settings.penalty.set_strengths("visible_inputs", strengths)
         if parameters.has_default_rate(settings.optimizer):
             settings.rate = _adaptive_rate(settings.optimizer, max_updates)
         return settings

@@ -24,7 +24,7 @@ from ._conditional_training import (
     check_same_size,
     first_energy,
     is_auto,
-    is_default,
+    is_automatic,
 )
 from ._output_odds import OutputInference, has_probabilities
 from ._session import FitSession
@@ -80,9 +80,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         of a row, which is the log-likelihood in nats for learners by maximum likelihood. 0 means no
         penalty. "auto" chooses the strength by cross-validation of the logistic regressions, or by
         held-out rows if there are many inputs and outputs. The logistic regressions have the
-        strength with the smallest log-loss. Hidden units are trained with the weakest penalty whose
-        log-loss is within one standard error of it. With "auto" and "l2", the weight between each
-        output and its most correlated input is penalised less if this decreases the log-loss.
+        strength with the smallest log-loss. Hidden units have a weaker penalty, whose log-loss is
+        larger by one standard error at most. With "auto" and "l2", the weight between each output
+        and its most correlated input is penalised less if this decreases the log-loss.
     batch_size : int, default=20
         Number of rows in a minibatch.
     max_iter : int, optional
@@ -319,7 +319,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             inference = OutputInference.of(self, learner)
             trained = learner
             is_checked = held_out is not None or fit.is_resumed
-            if learner.has_hidden and is_default(parameters) and not is_checked:
+            if learner.has_hidden and is_automatic(parameters) and not is_checked:
                 trained, fit.energy = LR(), add_idle_units(first.energy, n_hidden)
                 parameters = replace(parameters, optimizer="lbfgs", device="cpu")
             score = inference.score(held_out)

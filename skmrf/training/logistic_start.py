@@ -84,9 +84,10 @@ def choose_penalty(data, penalty, rng):
     -------
     path : PenaltyPath
         Path with the smallest log-loss.
-    weakest : float
-        Weakest penalty whose log-loss is within one standard error of the smallest. It is at most
-        one divided by the number of rows if the strongest penalty has the smallest log-loss.
+    hidden_alpha : float
+        Strength of the penalty in the training of hidden units: the weakest penalty of the path
+        whose log-loss is within one standard error of the smallest. It is at most one divided by
+        the number of rows if the strongest penalty of the path has the smallest log-loss.
     """
     n, work = data.X.shape[0], amount_of_work(data)
     order = rng.permutation(n)
@@ -100,9 +101,10 @@ def choose_penalty(data, penalty, rng):
     paths = [_follow_path(folds, penalty, strengths / size)]
     if _has_components(data.X, penalty) and len(strengths) > 1:
         paths.append(_follow_path(folds, penalty, strengths / size, light=True))
-    best = min(paths, key=lambda path: path.losses.min())
-    no_signal = best.best == best.alphas[0]
-    return best, min(best.weakest, 1.0 / size) if no_signal else best.weakest
+    path = min(paths, key=lambda path: path.losses.min())
+    if path.best == path.alphas[0]:  # the path does not show which penalty suits hidden units
+        return path, min(path.weakest, 1.0 / size)
+    return path, path.weakest
 
 
 def _follow_path(folds, penalty, alphas, light=False):
@@ -327,14 +329,30 @@ def light_strength(alpha, n_rows):
     return min(alpha, LIGHT_STRENGTH / n_rows)
 
 
-def reduced_strength(alpha, data):
-    """Return the strength of the penalty on the sum of both weights of the strongest input.
+def input_strengths(alpha, strongest, data):
+    """Return the strength of the penalty on the weight of each input and output.
 
-    The solver divides this weight into two, which have the strengths ``alpha`` and
-    :func:`light_strength`.
+    The solver divides the weight of the strongest input into two, which have the strengths
+    ``alpha`` and :func:`light_strength`. The result has the equal strength of their sum.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength of the penalty on all other weights.
+    strongest : ndarray of int of shape (n_outputs,)
+        Index of the strongest input of each output.
+    data : Batch
+        Training rows.
+
+    Returns
+    -------
+    ndarray of shape (n_inputs, n_outputs)
+        Strengths.
     """
     light = light_strength(alpha, effective_rows(data))
-    return alpha * light / (alpha + light)
+    strengths = np.full((data.X.shape[1], len(strongest)), alpha)
+    strengths[strongest, np.arange(len(strongest))] = alpha * light / (alpha + light)
+    return strengths
 
 
 def find_strongest_inputs(X, Y, weights):

@@ -58,27 +58,22 @@ class L2(NoPenalty):
         self.alpha = alpha
         self.multiplicity = multiplicity or {}
         self.centre = centre
-        self.shapes = {k: g.shape for k, g in groups.items()}
         self.weights = {
             k: _entry_strengths(alpha, np.where(g >= 0, 1.0, 0.0 if centre is None else FREE))
             for k, g in groups.items()
         }
 
-    def set_strength(self, name, entries, strength):
-        """Set the strength of the penalty of some entries of an array of theta.
+    def set_strengths(self, name, strengths):
+        """Set the strength of the penalty of each entry of an array of theta.
 
         Parameters
         ----------
         name : str
             Name of the array.
-        entries : tuple of ndarray of int
-            Indices of the entries.
-        strength : float
-            Strength, in place of ``alpha``.
+        strengths : ndarray
+            Strengths in place of ``alpha``, shaped like the array.
         """
-        weights = np.array(np.broadcast_to(self.weights[name], self.shapes[name]))
-        weights[entries] = strength
-        self.weights[name] = weights
+        self.weights[name] = strengths
 
     def _deviation(self, name, values):
         return values if self.centre is None else values - self.centre[name]

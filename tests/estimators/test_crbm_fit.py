@@ -457,12 +457,15 @@ def test_weight_of_the_strongest_input(seed):
     for path, weakest in chosen:
         assert path.best in path.alphas[path.losses == path.losses.min()]
         assert weakest <= path.weakest <= path.best
+    parity = np.repeat(X[:, :3].sum(axis=1, keepdims=True) % 2, 3, axis=1)
+    path, weakest = logistic_start.choose_penalty(Batch(X[:, :3], parity), "l2", rng)
+    assert weakest <= 1 / 150
     assert not logistic_start.choose_penalty(Batch(X, one), "l1", rng)[0].light
 
 
 @pytest.mark.parametrize("learner", ["lr", "mle-bp", "mle-mf"])
 def test_training_keeps_the_penalty_of_the_start(learner, monkeypatch, seed):
-    """With the same strong penalty for all weights, training would forget what it started with."""
+    """The weight of the strongest input stays large if the penalty of all others is strong."""
     rng = np.random.default_rng(seed)
     X = rng.integers(2, size=(200, 5))
     Y = X[:, :2] ^ (rng.random((200, 2)) < 0.2)
@@ -473,7 +476,8 @@ def test_training_keeps_the_penalty_of_the_start(learner, monkeypatch, seed):
     model = CRBMStructuredPredictor(8, learner, **options).fit(X, Y)
     start = LogisticSolver(Batch(X, Y), light=True).solve(1.0).theta["visible_inputs"]
     assert np.abs(start).max(axis=0).min() > 1.0
-    assert_allclose(model.energy_.theta["visible_inputs"], start, atol=0.2)
+    rtol = 0.01 if learner == "lr" else 0.1  # gradients of minibatches have noise
+    assert_allclose(model.energy_.theta["visible_inputs"], start, rtol=rtol, atol=0.05)
     plain = clone(model).set_params(alpha=1.0).fit(X, Y)
     assert np.abs(plain.energy_.theta["visible_inputs"]).max() < 0.5
 

@@ -84,11 +84,8 @@ def test_metrics_of_several_outputs_in_cross_validation():
     model = quick(max_iter=3, alpha=0.1, random_state=0)
     folds = list(KFold(2).split(X))
     found = cross_val_predict(model, X, Y, cv=folds, method="predict_proba")
-    options = {
-        "scoring": ["roc_auc", "average_precision", "neg_log_loss"],
-        "return_estimator": True,
-    }
-    scores = cross_validate(model, X, Y, cv=folds, **options)
+    metrics = ["roc_auc", "average_precision"]
+    scores = cross_validate(model, X, Y, cv=folds, scoring=metrics, return_estimator=True)
     for k, ((_, rows), fitted) in enumerate(zip(folds, scores["estimator"], strict=True)):
         p = fitted.predict_proba(X[rows])
         assert_allclose(found[rows], p)
