@@ -343,8 +343,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             state = loop.train(fit, trained, data, settings, attributes)
             fitted = attributes(state)
             if learner.has_hidden and not fit.is_resumed and held_out is not None:
-                given = inference, fitted, rows, held_out, self.penalty
-                fitted = first.check_hidden_units(*given)
+                fitted = first.check_hidden_units(inference, fitted, rows, held_out, self.penalty)
             vars(self).update(fitted)
         return self
 
@@ -489,6 +488,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             remedy="encode it (sklearn.preprocessing.OneHotEncoder).",
             accept_sparse="csr",
             dtype=(np.float64, np.float32),
+            order="C",  # sums over columns in another order have other rounding errors
         )
 
     def __sklearn_tags__(self):

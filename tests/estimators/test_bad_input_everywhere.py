@@ -33,7 +33,7 @@ ESTIMATORS = {  # estimator, rows, targets
     "discrete": (DiscreteMRF(**FEW), BITS, None),
     "boltzmann": (BoltzmannMachine(states=(0, 1), **FEW), BITS, None),
     "rbm": (RBM(3, **FEW), BITS, None),
-    "crbm": (CRBMStructuredPredictor(3, alpha=0.1, **FEW), NUMBERS, BITS[:, :2]),
+    "crbm": (CRBMStructuredPredictor(3, **FEW), NUMBERS, BITS[:, :2]),
     "crf": (CRF(alpha=0.1, **FEW), NUMBERS, BITS[:, 0]),
     "structure": (MRFStructureLearner("exact", random_state=0), BITS, None),
     "density": (NNMRFDensity(NETWORKS, random_state=0), NUMBERS, None),
