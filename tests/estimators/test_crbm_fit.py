@@ -446,6 +446,23 @@ def test_alpha_is_chosen_by_held_out_rows(seed):
     assert (given.alpha_, given.alpha_path_) == (0.5, None)
 
 
+def test_fits_that_converge_at_their_start_have_one_epoch():
+    X = np.random.default_rng(0).choice([-1, 1], size=(40, 3))
+    model = CRBMStructuredPredictor(2, "lr", random_state=0).fit(X, np.arange(40) % 2)
+    assert (model.n_iter_, model.converged_) == (1, True)
+
+
+def test_alpha_of_a_model_without_hidden_units(seed):
+    """It is the strength with the smallest log-loss, not that in the training of hidden units."""
+    rng = np.random.default_rng(seed)
+    X, Y = rng.normal(size=(150, 10)), rng.integers(2, size=(150, 4))
+    options = {"max_iter": 1, "learning_rate": 1e-12, "random_state": seed}
+    model = CRBMStructuredPredictor(8, **options).fit(X, Y)
+    assert not model.energy_.weights.any()
+    path = model.alpha_path_
+    assert model.alpha_ == path["alphas"][np.argmin(path["losses"])]
+
+
 def test_weight_of_the_strongest_input(seed):
     """It is penalised less if outputs depend on one input each, but not if on many inputs."""
     rng = np.random.default_rng(seed)

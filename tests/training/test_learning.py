@@ -397,6 +397,9 @@ def test_rows_keep_their_targets_and_weights():
         np.testing.assert_array_equal(part.Y, 10 * part.X)
         np.testing.assert_allclose(part.log_weights, np.log(part.X[:, 0] + 1.0))
     assert Batch(X).shown is X
+    automatic = TrainingParameters.of(CRBMStructuredPredictor())
+    parts = hold_out(data, automatic, rng, min_held_out=4)
+    assert [len(p.X) for p in parts] == [9, 4]
 
 
 def test_score_gets_the_state():
