@@ -63,8 +63,9 @@ class TwoStateEncoder:
             codes = self._encode_on_device(X)
             return self.encode_complete(np.asarray(X)) if codes is None else codes
         if not issparse(X):
-            if self.binarize is None and self._are_codes(X):
-                return X.view(np.int8)
+            codes = self._codes_of_binary(X)
+            if codes is not None:
+                return codes
             codes = np.empty(X.shape, dtype=np.int8)
             for rows in row_blocks(X):
                 codes[rows] = self.encode(X[rows])
@@ -90,6 +91,9 @@ class TwoStateEncoder:
         With a threshold, or if any number is outside of [0, 1], this is :meth:`encode_complete`.
         """
         values = X.data[:, None] if issparse(X) else X
+        codes = self._codes_of_binary(X) if is_numpy(X) and not issparse(X) else None
+        if codes is not None:
+            return codes
         if (
             self.binarize is not None
             or _all_entries(values, _is_binary)
@@ -109,8 +113,9 @@ class TwoStateEncoder:
         by :meth:`encode`.
         """
         if is_numpy(X):
-            is_ready = self.binarize is None and self._are_codes(X)
-            return X.view(np.int8) if is_ready else self.encode(X)
+            is_small = X.dtype.kind in "biu" and X.dtype.itemsize == 1 and X.flags.c_contiguous
+            codes = self._codes_of_binary(X) if is_small else None
+            return self.encode(X) if codes is None else codes
         codes = self._encode_on_device(X)
         return self.encode(np.asarray(X)) if codes is None else codes
 
@@ -125,10 +130,17 @@ class TwoStateEncoder:
         is_ready = self.states == (0.0, 1.0) and X.dtype == np.int8
         return X if is_ready else (high == X).astype(np.int8)
 
-    def _are_codes(self, X):
-        """Return whether dense rows consist of the codes 0 and 1 in C order, one byte each."""
-        is_small = X.dtype.kind in "biu" and X.dtype.itemsize == 1 and X.flags.c_contiguous
-        return self.states == (0.0, 1.0) and is_small and _all_entries(X, _is_binary)
+    def _codes_of_binary(self, X):
+        """Return dense rows of zeros and ones as int8 codes, or None for other rows and states.
+
+        Rows of one byte per entry in C order are not copied.
+        """
+        if self.binarize is not None or self.states != (0.0, 1.0) or X.dtype.kind not in "biuf":
+            return None
+        if not _all_entries(X, _is_binary):
+            return None
+        is_small = X.dtype.itemsize == 1 and X.flags.c_contiguous
+        return X.view(np.int8) if is_small else X.astype(np.int8, order="C")
 
     def decode(self, codes):
         """Convert state codes to states; the result has integers if both states are integers.
@@ -141,6 +153,10 @@ class TwoStateEncoder:
 
 
 def _is_binary(values):
+    if values.dtype.kind == "b":
+        return np.True_
+    if values.dtype.kind in "iu" and values.size:  # needs no temporary array
+        return (values.min() >= 0) & (values.max() <= 1)
     return (values == 0) | (values == 1)
 
 
@@ -187,7 +203,11 @@ def two_state_codes(X, states, binarize, names):
     """
     low, high = states
     X = X.astype(float) if X.dtype == object else X  # None becomes nan
-    absent = np.isnan(X)
+    if X.dtype.kind == "f":
+        absent = np.isnan(X)
+    else:
+        absent = np.zeros(X.shape, dtype=bool)
+        low, high = (int(s) if s.is_integer() else s for s in states)  # are compared faster
     if binarize is None:
         upper = np.equal(X, high)
         wrong = ~(upper | absent | np.equal(X, low))

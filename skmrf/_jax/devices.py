@@ -151,7 +151,7 @@ class Device:
         )
 
     def compile_updates(self, update, identity, axes=None):
-        """Compile many updates of parameters into one function.
+        """Compile many updates of parameters, in one or several epochs, into one function.
 
         Parameters
         ----------
@@ -167,12 +167,16 @@ class Device:
         Returns
         -------
         callable
-            Function ``(carry, constants, words, data, batches) -> (carry, sums, others)`` with two
-            random words of 32 bits, a dict ``data`` of arrays with all rows, and the row numbers
-            ``batches`` of shape (n_updates, batch_size). ``sums`` has the sum of each diagnostic,
-            and ``others`` the last value of each :class:`LatestArray` and :class:`RareArray`. The
-            latter comes from one more update if there are at least ten; its other results are not
-            used. The arrays of the given carry must not be used again.
+            Function ``(carry, constants, words, data, batches, n_epochs) -> (carry, rows)`` for at
+            least ``n_epochs`` epochs in ``words`` and ``batches``. The other ones are not used.
+            ``words`` has two random words of 32 bits for each epoch, shape (n, 2). ``data`` is a
+            dict of arrays with all rows. ``batches`` has the row numbers of all minibatches, shape
+            (n, n_updates, batch_size). The epochs end early after one in which the diagnostic
+            ``is_done`` is not zero. ``constants["epoch"]`` is the number of the first epoch.
+            ``rows`` has two dicts for each epoch: the mean of each diagnostic, and the last value
+            of each :class:`LatestArray` and :class:`RareArray`. The latter comes from one more
+            update if an epoch has at least ten; its other results are not used. The arrays of the
+            given carry must not be used again.
         """
         identity = (*identity, self.n_used, repr(axes))
         return _keep(identity, partial(CompiledUpdates, device=self, axes=axes), update)
@@ -201,7 +205,7 @@ def _keep(identity, make, function):
 
 
 class CompiledUpdates:
-    """Many updates of parameters as one compiled function.
+    """Epochs of many updates of parameters as one compiled function.
 
     Parameters
     ----------
@@ -218,15 +222,47 @@ class CompiledUpdates:
         self.device, self.axes = device, axes
         self.compiled = jax.jit(self._run, donate_argnums=0)
 
-    def __call__(self, carry, constants, words, data, batches):
-        """Return the arrays after all updates, and the sums and last values of diagnostics."""
+    def __call__(self, carry, constants, words, data, batches, n_epochs):
+        """Return the arrays after all epochs, and the diagnostics of each epoch."""
         with self.device.context():
-            carry, values = self.compiled(carry, constants, words, data, batches)
-        numbers = iter(np.asarray(values).tolist())
-        sums, latest, rare = ({name: next(numbers) for name in names} for names in self.names)
-        return carry, sums, latest | rare
+            n_epochs = np.int32(n_epochs)
+            carry, values = self.compiled(carry, constants, words, data, batches, n_epochs)
+        (n_done, *_), *rows = np.asarray(values).tolist()  # waits for the device
+        return carry, list(map(self._by_name, rows[: int(n_done)]))
 
-    def _run(self, carry, constants, words, data, batches):
+    def _by_name(self, row):
+        """Return the dict of the means and the dict of the other diagnostics of an epoch."""
+        numbers = iter(row)
+        means, *others = ({name: next(numbers) for name in names} for names in self.names)
+        return means, {k: v for kind in others for k, v in kind.items()}
+
+    def _run(self, carry, constants, words, data, batches, n_epochs):
+        """Run epochs until one of them ends training; the values have one more row, first."""
+
+        def run_epoch(k, carry, words, batches):
+            now = constants | {"epoch": constants["epoch"] + k}
+            return self._run_epoch(carry, now, words, data, batches)
+
+        run_epoch = jax.jit(run_epoch)  # is traced only once
+        k = jnp.int32(0)
+        _, row = jax.eval_shape(run_epoch, k, carry, words[k], batches[k])
+        is_done = self.names[0].index("is_done")
+
+        def goes_on(state):
+            k, _, values = state
+            return (k < n_epochs) & ((k == 0) | (values[k, is_done] == 0))
+
+        def step(state):
+            k, carry, values = state
+            carry, row = run_epoch(k, carry, words[k], batches[k])
+            return k + 1, carry, values.at[k + 1].set(row)
+
+        values = jnp.zeros((len(batches) + 1, *row.shape), row.dtype)
+        k, carry, values = jax.lax.while_loop(goes_on, step, (k, carry, values))
+        return carry, values.at[0].set(k)  # one array, because each transfer takes time
+
+    def _run_epoch(self, carry, constants, words, data, batches):
+        """Run one epoch; the values are means over its updates, last values and rare ones."""
         is_divided = batches.shape[1] % self.device.n_used == 0
         row_axes = dict.fromkeys(data, 0) if is_divided else None
 
@@ -240,19 +276,19 @@ class CompiledUpdates:
         has_few = len(batches) < MANY_UPDATES
 
         def step(carry, inputs):
-            carry, (sums, latest, rare) = move(carry, *inputs)
-            self.names = list(sums), list(latest), list(rare)
-            return carry, _vector(sums | latest | rare if has_few else sums | latest)
+            carry, (means, latest, rare) = move(carry, *inputs)
+            self.names = list(means), list(latest), list(rare)
+            return carry, _vector(means | latest | rare if has_few else means | latest)
 
         keys = jax.random.split(jax.random.wrap_key_data(words), len(batches) + 1)
         carry, values = jax.lax.scan(step, carry, (batches, keys[:-1]))
-        n_sums = len(self.names[0])
-        parts = [values[:, :n_sums].sum(axis=0), values[-1, n_sums:]]
+        n_means = len(self.names[0])
+        parts = [values[:, :n_means].mean(axis=0), values[-1, n_means:]]
         if self.names[-1] and not has_few:
             # One more update; XLA removes all of it but the rare diagnostics.
             _, (*_, rare) = move(carry, batches[-1], keys[-1])
             parts.append(_vector(rare))
-        return carry, jnp.concatenate(parts)  # one array, because each transfer takes time
+        return carry, jnp.concatenate(parts)
 
 
 def find_device(name):
@@ -277,16 +313,16 @@ def _compile_exact(function):
 
 
 def _by_kind(diagnostics):
-    """Return three dicts of numbers: diagnostics to add, those to read last, and rare ones."""
-    sums, latest, rare = {}, {}, {}
+    """Return three dicts of numbers: diagnostics with a mean, those to read last, and rare ones."""
+    means, latest, rare = {}, {}, {}
     for name, value in diagnostics.items():
         if isinstance(value, LatestArray):
             latest[name] = value.value
         elif isinstance(value, RareArray):
             rare[name] = value.value
         else:
-            sums[name] = value
-    return sums, latest, rare
+            means[name] = value
+    return means, latest, rare
 
 
 def _vector(numbers):

@@ -1,6 +1,7 @@
-"""Stochastic training on a device of JAX: the updates of an epoch are one compiled function."""
+"""Stochastic training on a device of JAX: the updates of epochs are one compiled function."""
 
 from dataclasses import fields, is_dataclass, replace
+from time import monotonic
 
 import numpy as np
 
@@ -22,7 +23,10 @@ from ..learners.registry import accepted
 from .settings import NoRestriction
 from .state import LoopState, Pure
 
-MAX_CALL = 1000  # updates of a compiled call; Ctrl-C works between two calls
+MAX_CALL = 1000  # updates of an epoch in a compiled call; Ctrl-C works between two calls
+MAX_TOGETHER = 32  # epochs of a compiled call
+ORDER_BYTES = 2**20  # of the row numbers of so many epochs
+SHORT_CALL = 0.1  # seconds
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
 MAPPED_BYTES = 2**25  # the same of rows of a memory map
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
@@ -57,10 +61,10 @@ class DeviceUpdates:
 
     Attributes
     ----------
-    step : int
-        Number of complete updates.
-    is_done : bool
-        Whether the learning-rate schedule has ended in the last epoch.
+    n_batches : int
+        Number of updates in an epoch.
+    n_parts : int
+        Number of calls of the device in an epoch.
     """
 
     def __init__(self, update, learner, data, settings, state):
@@ -76,7 +80,7 @@ class DeviceUpdates:
         axes = {"learner": _chain_axes(self.arrays["learner"], n_chains)}
         self.data = {k: v for k, v in (("X", data.X), ("Y", data.Y)) if v is not None}
         self.has_missing = _imputer_of(state.learner) is not None
-        self.epoch_number, self.step, self.is_done = state.epoch, state.step, False
+        self.epoch_number = state.epoch
         is_small = max(state.energy.visible_states, default=0) <= 256
         self.entry_type = np.dtype(np.uint8 if is_small else np.int16)
         n_rows = data.X.shape[0]
@@ -84,10 +88,17 @@ class DeviceUpdates:
         row_bytes = sum(v.shape[1] * self._entry_bytes(v) for v in self.data.values())
         has_map = any(map(is_mapped, self.data.values()))
         block_bytes = MAPPED_BYTES if has_map else BLOCK_BYTES
-        self.block_size = max(1, block_bytes // (settings.batch_size * row_bytes))
         is_there = all(map(self.device.holds, self.data.values()))
         is_resident = is_there or (not has_map and self.device.keeps(n_rows * row_bytes))
         n_sent = n_rows * row_bytes if is_resident and not is_there else 0
+        batch_size = min(settings.batch_size, n_rows)
+        self.n_batches = -(-n_rows // batch_size)
+        self.shape = self.n_batches, batch_size  # of the row numbers of an epoch
+        most = MAX_CALL if is_resident else max(1, block_bytes // (batch_size * row_bytes))
+        self.n_parts = -(-self.n_batches // most)
+        self.n_together = self.most_together = 1  # epochs in a call
+        if is_resident and self.n_parts == 1:
+            self.most_together = int(np.clip(ORDER_BYTES // (4 * n_rows), 1, MAX_TOGETHER))
         constants = extract(_parts_of(settings))
         needed = self._needed_bytes(learner, n_numbers)
         self.n_bytes = needed + 4.0 * total_size(constants) + n_sent
@@ -130,45 +141,77 @@ class DeviceUpdates:
             parts["rows"] = (np.arange(n_rows) if rows is None else rows).astype(np.int32)
         return self.device.put(parts)
 
-    def epoch(self, order, rng):
-        """Update the parameters once per minibatch.
+    def epochs(self, n_epochs, draw_order, rng):
+        """Update the parameters once per minibatch in each of one or more epochs.
+
+        While calls of the device are short, the number of epochs in a call doubles from call to
+        call, because the device has no work between two calls. The random numbers of an epoch do
+        not depend on this number.
 
         Parameters
         ----------
-        order : ndarray of int of shape (n_rows,)
-            Row numbers in their order. The last minibatch is filled with the first rows.
+        n_epochs : int
+            Largest number of epochs.
+        draw_order : callable
+            Function ``rng -> order`` that returns the row numbers of an epoch in their order. The
+            last minibatch is filled with the first rows.
         rng : numpy.random.Generator
-            Generator from which keys are drawn.
+            Generator from which orders and keys are drawn.
 
         Returns
         -------
-        dict of str to float
-            Mean diagnostics.
+        list of dict of str to float
+            Diagnostics of each epoch. Training has ended in the last epoch if its ``is_done`` is
+            not zero.
         """
-        batch_size = min(self.settings.batch_size, len(order))
-        n_batches = -(-len(order) // batch_size)
-        batches = np.resize(order, (n_batches, batch_size)).astype(np.int32)
-        n_calls = -(-n_batches // (self.block_size if self.rows is None else MAX_CALL))
-        outputs = []
-        for part in np.array_split(batches, n_calls):
-            with InterruptLater(), self.device.memory_errors("Training", self.n_bytes):
-                outputs.append(self._call(part, rng))
-        sums, latest = zip(*outputs, strict=True)
-        info = {k: sum(o[k] for o in sums) / n_batches for k in sums[0]} | latest[-1]
-        self.is_done, self.epoch_number = info.pop("is_done") > 0, self.epoch_number + 1
-        return info
+        began, before = monotonic(), rng.bit_generator.state
+        n_epochs = min(n_epochs, self.n_together)
+        draws = [self._draw(draw_order, rng) for _ in range(n_epochs)]
+        if self.n_parts > 1:
+            rows = [self._run_parts(*draws[0])]
+        else:
+            batches, words = map(self._pad, zip(*draws, strict=True))
+            rows = [means | others for means, others in self._call(batches, words[:, 0], n_epochs)]
+        if len(rows) < n_epochs:  # training has ended early
+            rng.bit_generator.state = before
+            for _ in rows:
+                self._draw(draw_order, rng)
+        if monotonic() - began < SHORT_CALL:
+            self.n_together = min(2 * self.n_together, self.most_together)
+        self.epoch_number += len(rows)
+        return rows
 
-    def _call(self, batches, rng):
+    def _draw(self, draw_order, rng):
+        """Return the minibatches of an epoch, and random words for each part of it."""
+        batches = np.resize(draw_order(rng), self.shape).astype(np.int32)
+        return batches, np.array([self.device.words(rng) for _ in range(self.n_parts)])
+
+    def _pad(self, parts):
+        """Return an array with the parts, and with zeros for more epochs."""
+        padded = np.zeros((self.most_together, *parts[0].shape), parts[0].dtype)
+        padded[: len(parts)] = parts
+        return padded
+
+    def _run_parts(self, batches, words):
+        """Return the diagnostics of an epoch that needs several calls of the device."""
+        total = {}
+        for part, own in zip(np.array_split(batches, self.n_parts), words[:, None], strict=True):
+            ((means, others),) = self._call(part[None], own, 1)
+            share = len(part) / len(batches)
+            total = {k: total.get(k, 0.0) + share * v for k, v in means.items()} | others
+        return total
+
+    def _call(self, batches, words, n_epochs):
+        """Return the diagnostics of epochs, or of a part of an epoch, in one call of the device."""
         data = self.rows
         if data is None:
             order = np.argsort(batches, axis=None)  # files are read faster in their order
             data = self._put_rows(batches.ravel()[order])
             batches = np.argsort(order).astype(np.int32).reshape(batches.shape)
-        words = self.device.words(rng)
         constants = self.constants | {"epoch": np.int32(self.epoch_number)}
-        self.carry, *diagnostics = self.run(self.carry, constants, words, data, batches)
-        self.step += len(batches)
-        return diagnostics
+        with InterruptLater(), self.device.memory_errors("Training", self.n_bytes):
+            self.carry, rows = self.run(self.carry, constants, words, data, batches, n_epochs)
+        return rows
 
     def collect(self):
         """Return the changed fields of the training state, as arrays of the host."""

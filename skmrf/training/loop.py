@@ -191,7 +191,7 @@ def _stepping(settings):
 
 def _run_epochs(rule, settings, progress, reports):
     """Run epochs until training converges, a limit is reached, or a callback stops training."""
-    rule.begin(progress)
+    rule.begin(progress, settings.score is not None or reports.read_models)
     while not _is_over(rule, settings, progress.state):
         reports.begin()
         with rule.guard():
@@ -242,7 +242,7 @@ class SolverIteration:
         self.settings = settings
         self.max_epochs = MAX_UPDATES if settings.max_iter is None else settings.max_iter
 
-    def begin(self, progress):
+    def begin(self, progress, reads_models):
         """Create the solver, and its initial state unless the run resumes a saved state."""
         state, settings = progress.state.learner, self.settings
         self.objective = partial(self.learner.objective, batch=self.data, state=state)
@@ -343,7 +343,7 @@ class StochasticEpoch:
             n_batches = -(-data.X.shape[0] // settings.batch_size)
             self.max_epochs = -(-settings.max_updates // n_batches)
 
-    def begin(self, progress):
+    def begin(self, progress, reads_models):
         """Do nothing at the beginning of a run, because the initial training state is complete."""
 
     def advance(self, progress):
@@ -381,25 +381,42 @@ class StochasticEpoch:
 class DeviceEpoch(StochasticEpoch):
     """Epochs of stochastic training on a device of JAX; one function updates all parameters.
 
-    The training state on the host gets the arrays of the device only when they are read.
+    The training state on the host gets the arrays of the device only when they are read. If nothing
+    reads them after each epoch, a call of the device can train for several epochs.
     """
 
-    def begin(self, progress):
+    updates, waiting = None, ()
+
+    def begin(self, progress, reads_models):
         """Send the training rows and the arrays of the training state to the device."""
         self.updates = DeviceUpdates(update, self.learner, self.data, self.settings, progress.state)
+        if self.updates.n_parts == 1:
+            self.guard = InterruptLater  # so that the diagnostics of a call are not lost
+        self.most_epochs = 1 if reads_models else self.max_epochs
+        self.waiting = []  # diagnostics of complete epochs that are not in the history
 
     def advance(self, progress):
         """Make one parameter update per random minibatch; return the mean diagnostics."""
-        rng = progress.state.rng
-        info = self.updates.epoch(random_order(self.data, rng), rng)
-        progress.update(step=self.updates.step, converged=self.updates.is_done)
+        state = progress.state
+        if not self.waiting:
+            n_epochs = min(self.most_epochs, self.max_epochs + state.start_epoch - state.epoch)
+            self.waiting = self.updates.epochs(
+                n_epochs, partial(random_order, self.data), state.rng
+            )
+        info = self.waiting.pop(0)
+        is_done = info.pop("is_done") > 0
+        progress.update(step=state.step + self.updates.n_batches, converged=is_done)
         if not np.isfinite(info["gradient_rms"]):
+            self.waiting = []
             self.collect(progress)
         return info
 
     def collect(self, progress):
-        """Set the training state to the arrays of the device."""
-        progress.update(**self.updates.collect())
+        """Set the training state to the arrays of the device, after all epochs in its last call."""
+        while self.waiting:
+            progress.record(self.advance(progress), self.settings)
+        if self.updates is not None:
+            progress.update(**self.updates.collect())
 
     def finish(self, progress):
         """Set the training state to the arrays of the device."""

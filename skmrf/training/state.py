@@ -8,7 +8,7 @@ import numpy as np
 
 from .._kernels.ascent import update_running_mean
 from .._utils.parameters import identity_of
-from .._utils.results import History
+from .._utils.results import History, RareArray
 
 
 @dataclass
@@ -363,9 +363,12 @@ class Pure:
 
     @staticmethod
     def root_mean_square(gradient):
-        """Return the root of the mean square over the arrays of a gradient."""
+        """Return the root of the mean square over the arrays of a gradient.
+
+        It is rarely computed, because XLA would compute other results in one block with these sums.
+        """
         squares = [(g * g).mean() for g in gradient.values() if g.size]
-        return (sum(squares) / len(squares)) ** 0.5
+        return RareArray((sum(squares) / len(squares)) ** 0.5)
 
     @staticmethod
     def step(optimizer, theta, gradient, *args):

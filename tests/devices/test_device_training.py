@@ -407,15 +407,16 @@ def test_ladder_of_a_fit(monkeypatch):
     assert model.partial_fit(ROWS).n_iter_ == 121
 
     def interrupted(self, *args):
-        if self.step == 60:
+        epochs.append(self.epoch_number)
+        if len(epochs) == 4:
             raise KeyboardInterrupt
         return call(self, *args)
 
-    call = device.DeviceUpdates._call
+    epochs, call = [], device.DeviceUpdates._call
     monkeypatch.setattr(device.DeviceUpdates, "_call", interrupted)
     with pytest.warns(ConvergenceWarning, match="Interrupted"):
         model = small_fit("pairs", learner=LADDER, max_iter=40).fit(ROWS)
-    assert model.n_iter_ == 20
+    assert 3 <= model.n_iter_ == epochs[-1] < 40
     assert len(model._ladder) == 4
     assert model.sample(5, random_state=0).shape == (5, 6)
 
@@ -564,16 +565,25 @@ def test_diagnostics_of_the_last_update():
     assert 0 < smc.history_["distinct"][-1] <= 1
 
 
-@pytest.mark.parametrize(("n", "rare"), [(3, 3), (12, 13)])
-def test_kinds_of_diagnostics(n, rare):
-    def count(carry, *_):
+@pytest.mark.parametrize(("n", "n_more"), [(3, 0), (12, 1)])
+@pytest.mark.parametrize(("last", "n_done"), [(99, 2), (0, 1)])
+def test_kinds_of_diagnostics(n, n_more, last, n_done):
+    """Two of three epochs are asked for; the first one ends training if ``last`` is 0."""
+
+    def count(carry, constants, *_):
         n = carry["n"] + 1
-        return {"n": n}, {"rare": RareArray(n), "mean": n, "last": LatestArray(n)}
+        is_done = constants["epoch"] >= constants["last"]
+        kinds = {"rare": RareArray(n), "mean": n, "latest": LatestArray(n), "is_done": is_done}
+        return {"n": n}, kinds
 
     run = open_device("jax").compile_updates(count, ("test_kinds_of_diagnostics",))
-    given = {}, np.zeros(2, dtype=np.uint32), {"X": ROWS}, np.zeros((n, 2), dtype=np.int32)
-    carry, *found = run({"n": jnp.zeros(())}, *given)
-    assert (carry["n"], *found) == (n, {"mean": n * (n + 1) / 2}, {"last": n, "rare": rare})
+    constants = {"epoch": np.int32(0), "last": np.int32(last)}
+    words, batches = np.zeros((3, 2), np.uint32), np.zeros((3, n, 2), np.int32)
+    carry, rows = run({"n": jnp.zeros(())}, constants, words, {"X": ROWS}, batches, 2)
+    assert (carry["n"], len(rows)) == (n * n_done, n_done)
+    for k, (means, others) in enumerate(rows):
+        assert means == {"mean": n * k + (n + 1) / 2, "is_done": float(last == 0)}
+        assert others == {"latest": n * (k + 1), "rare": n * (k + 1) + n_more}
 
 
 def test_deterministic_solvers_are_refused():
