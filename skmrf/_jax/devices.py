@@ -167,9 +167,9 @@ class Device:
         Returns
         -------
         callable
-            Function ``(carry, constants, words, data, batches, n_epochs) -> (carry, rows)`` for at
-            least ``n_epochs`` epochs in ``words`` and ``batches``. The other ones are not used.
-            ``words`` has two random words of 32 bits for each epoch, shape (n, 2). ``data`` is a
+            Function ``(carry, constants, words, data, batches, n_epochs) -> (carry, read)`` for at
+            least ``n_epochs`` epochs in ``words`` and ``batches``. The other ones are not used. It
+            does not wait for the device; ``read() -> rows`` waits. ``words`` has two random words of 32 bits for each epoch, shape (n, 2). ``data`` is a
             dict of arrays with all rows. ``batches`` has the row numbers of all minibatches, shape
             (n, n_updates, batch_size). The epochs end early after one in which the diagnostic
             ``is_done`` is not zero. ``constants["epoch"]`` is the number of the first epoch.
@@ -223,12 +223,16 @@ class CompiledUpdates:
         self.compiled = jax.jit(self._run, donate_argnums=0)
 
     def __call__(self, carry, constants, words, data, batches, n_epochs):
-        """Return the arrays after all epochs, and the diagnostics of each epoch."""
+        """Return the arrays after all epochs, and a function that returns the diagnostics."""
         with self.device.context():
             n_epochs = np.int32(n_epochs)
             carry, values = self.compiled(carry, constants, words, data, batches, n_epochs)
-        (n_done, *_), *rows = np.asarray(values).tolist()  # waits for the device
-        return carry, list(map(self._by_name, rows[: int(n_done)]))
+
+        def read():
+            (n_done, *_), *rows = np.asarray(values).tolist()
+            return list(map(self._by_name, rows[: int(n_done)]))
+
+        return carry, read
 
     def _by_name(self, row):
         """Return the dict of the means and the dict of the other diagnostics of an epoch."""

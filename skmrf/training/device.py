@@ -1,7 +1,9 @@
 """Stochastic training on a device of JAX: the updates of epochs are one compiled function."""
 
+from collections import deque
 from dataclasses import fields, is_dataclass, replace
 from time import monotonic
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,6 +43,24 @@ CHAIN_AXES = {  # of arrays in a learner's state, from the end
 }
 OTHER_PARTS = "data", "reference", "energy"  # of a learner's state, without chains
 N_MESSAGES = 3  # arrays of the messages of belief propagation
+
+
+class DrawnEpoch(NamedTuple):
+    """Random numbers of an epoch.
+
+    Parameters
+    ----------
+    batches : ndarray of int32 of shape (n_batches, batch_size)
+        Row numbers of the minibatches.
+    words : ndarray of uint32 of shape (n_parts, 2)
+        Random words for each call of the device.
+    state : dict
+        State of the generator after these random numbers.
+    """
+
+    batches: np.ndarray
+    words: np.ndarray
+    state: dict
 
 
 class DeviceUpdates:
@@ -96,6 +116,7 @@ class DeviceUpdates:
         self.shape = self.n_batches, batch_size  # of the row numbers of an epoch
         most = MAX_CALL if is_resident else max(1, block_bytes // (batch_size * row_bytes))
         self.n_parts = -(-self.n_batches // most)
+        self.drawn = deque()  # epochs that have not been run
         self.n_together = self.most_together = 1  # epochs in a call
         if is_resident and self.n_parts == 1:
             self.most_together = int(np.clip(ORDER_BYTES // (4 * n_rows), 1, MAX_TOGETHER))
@@ -145,8 +166,9 @@ class DeviceUpdates:
         """Update the parameters once per minibatch in each of one or more epochs.
 
         While calls of the device are short, the number of epochs in a call doubles from call to
-        call, because the device has no work between two calls. The random numbers of an epoch do
-        not depend on this number.
+        call, because the device has no work between two calls. The random numbers of the next
+        epochs are drawn while the device computes. They do not depend on the number of epochs in a
+        call, and the generator is left in the state after the epochs of this call.
 
         Parameters
         ----------
@@ -164,27 +186,32 @@ class DeviceUpdates:
             Diagnostics of each epoch. Training has ended in the last epoch if its ``is_done`` is
             not zero.
         """
-        began, before = monotonic(), rng.bit_generator.state
-        n_epochs = min(n_epochs, self.n_together)
-        draws = [self._draw(draw_order, rng) for _ in range(n_epochs)]
+        began, n_together = monotonic(), min(n_epochs, self.n_together)
+        self._draw(n_together, draw_order, rng)
+        draws = [self.drawn.popleft() for _ in range(n_together)]
         if self.n_parts > 1:
-            rows = [self._run_parts(*draws[0])]
+            rows = [self._run_parts(draws[0].batches, draws[0].words)]
         else:
-            batches, words = map(self._pad, zip(*draws, strict=True))
-            rows = [means | others for means, others in self._call(batches, words[:, 0], n_epochs)]
-        if len(rows) < n_epochs:  # training has ended early
-            rng.bit_generator.state = before
-            for _ in rows:
-                self._draw(draw_order, rng)
+            batches = self._pad([epoch.batches for epoch in draws])
+            read = self._call(batches, self._pad([epoch.words[0] for epoch in draws]), n_together)
+            self._draw(min(2 * n_together, n_epochs - n_together), draw_order, rng)
+            rows = [means | others for means, others in self._read(read)]
+        if len(rows) < n_together:  # training has ended early
+            self.drawn.clear()
+        rng.bit_generator.state = draws[len(rows) - 1].state
         if monotonic() - began < SHORT_CALL:
             self.n_together = min(2 * self.n_together, self.most_together)
         self.epoch_number += len(rows)
         return rows
 
-    def _draw(self, draw_order, rng):
-        """Return the minibatches of an epoch, and random words for each part of it."""
-        batches = np.resize(draw_order(rng), self.shape).astype(np.int32)
-        return batches, np.array([self.device.words(rng) for _ in range(self.n_parts)])
+    def _draw(self, n_epochs, draw_order, rng):
+        """Draw the minibatches and random words of epochs, until so many epochs are drawn."""
+        if self.drawn:
+            rng.bit_generator.state = self.drawn[-1].state
+        while len(self.drawn) < n_epochs:
+            batches = np.resize(draw_order(rng), self.shape).astype(np.int32)
+            words = np.array([self.device.words(rng) for _ in range(self.n_parts)])
+            self.drawn.append(DrawnEpoch(batches, words, rng.bit_generator.state))
 
     def _pad(self, parts):
         """Return an array with the parts, and with zeros for more epochs."""
@@ -196,13 +223,13 @@ class DeviceUpdates:
         """Return the diagnostics of an epoch that needs several calls of the device."""
         total = {}
         for part, own in zip(np.array_split(batches, self.n_parts), words[:, None], strict=True):
-            ((means, others),) = self._call(part[None], own, 1)
+            ((means, others),) = self._read(self._call(part[None], own, 1))
             share = len(part) / len(batches)
             total = {k: total.get(k, 0.0) + share * v for k, v in means.items()} | others
         return total
 
     def _call(self, batches, words, n_epochs):
-        """Return the diagnostics of epochs, or of a part of an epoch, in one call of the device."""
+        """Run epochs, or a part of one, on the device; return a function for the diagnostics."""
         data = self.rows
         if data is None:
             order = np.argsort(batches, axis=None)  # files are read faster in their order
@@ -210,8 +237,13 @@ class DeviceUpdates:
             batches = np.argsort(order).astype(np.int32).reshape(batches.shape)
         constants = self.constants | {"epoch": np.int32(self.epoch_number)}
         with InterruptLater(), self.device.memory_errors("Training", self.n_bytes):
-            self.carry, rows = self.run(self.carry, constants, words, data, batches, n_epochs)
-        return rows
+            self.carry, read = self.run(self.carry, constants, words, data, batches, n_epochs)
+        return read
+
+    def _read(self, read):
+        """Wait for the device, and return the diagnostics of a call."""
+        with InterruptLater(), self.device.memory_errors("Training", self.n_bytes):
+            return read()
 
     def collect(self):
         """Return the changed fields of the training state, as arrays of the host."""

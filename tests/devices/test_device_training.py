@@ -376,6 +376,32 @@ def test_training_continues():
     assert model.n_iter_ == 7
 
 
+@quiet
+def test_several_epochs_in_a_call(monkeypatch):
+    """Calls of several epochs have the results of single ones, also if training ends early."""
+    numbers, call = [], device.DeviceUpdates._call
+
+    def record(self, batches, words, n_epochs):
+        numbers.append(n_epochs)
+        return call(self, batches, words, n_epochs)
+
+    monkeypatch.setattr(device.DeviceUpdates, "_call", record)
+    monkeypatch.setattr(device, "SHORT_CALL", np.inf)
+    model = small_fit(max_iter=40, learning_rate=LinearRate(0.1, 70), warm_start=True)
+    single = clone(model).set_callbacks(ScoreMonitor(scoring=lambda *_: 0.0)).fit(ROWS)
+    assert set(numbers) == {1}
+    several = clone(model).fit(ROWS)
+    assert numbers[-5:] == [1, 2, 4, 8, 16]
+    for _ in range(2):  # the second fit continues with the same random numbers
+        assert several.n_iter_ == single.n_iter_
+        for k, column in several.history_.items():
+            assert_allclose(single.history_[k], column, rtol=1e-4, atol=1e-6)
+        for k, v in several.energy_.theta.items():
+            assert_allclose(single.energy_.theta[k], v, rtol=1e-4, atol=1e-6)
+        single.fit(ROWS)
+        several.fit(ROWS)
+
+
 class Killed(ScoreMonitor):
     """Callback that ends a fit by an error after two epochs, as a killed process does."""
 
@@ -579,7 +605,8 @@ def test_kinds_of_diagnostics(n, n_more, last, n_done):
     run = open_device("jax").compile_updates(count, ("test_kinds_of_diagnostics",))
     constants = {"epoch": np.int32(0), "last": np.int32(last)}
     words, batches = np.zeros((3, 2), np.uint32), np.zeros((3, n, 2), np.int32)
-    carry, rows = run({"n": jnp.zeros(())}, constants, words, {"X": ROWS}, batches, 2)
+    carry, read = run({"n": jnp.zeros(())}, constants, words, {"X": ROWS}, batches, 2)
+    rows = read()
     assert (carry["n"], len(rows)) == (n * n_done, n_done)
     for k, (means, others) in enumerate(rows):
         assert means == {"mean": n * k + (n + 1) / 2, "is_done": float(last == 0)}
