@@ -8,9 +8,12 @@ random sparse Ising model with the same pairs, and its couplings are compared wi
 import itertools
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 from _common import bars, in_child, options, peak_bytes, reset_peak, save, timed
+from joblib import cpu_count
+from threadpoolctl import threadpool_limits
 
 from skmrf import RBM, DiscreteMRF
 from skmrf._utils import parallel
@@ -173,7 +176,7 @@ class ParallelWork:
 
 
 def time_threads(fast):
-    """Yield the share of parallel work of four computations, in one thread."""
+    """Yield the share of parallel work of four computations, and the gain of all cores."""
     rng, n = np.random.default_rng(0), 2_000 if fast else 10_000
     X = (rng.random((n, 784)) < rng.random(784)).astype(np.int16)
     given = {"alpha": 0.001, "batch_size": 1000, "random_state": 0}
@@ -181,38 +184,60 @@ def time_threads(fast):
     def rbm(max_iter):
         return RBM(500, PCD(n_chains=1000), max_iter=max_iter, **given).fit(X)
 
-    yield measure("RBM, 784 x 500, batches and chains of 1000", rbm)
+    yield {"work": "RBM, 784 x 500, batches and chains of 1000", **measure_epoch(rbm)}
     columns = (rng.random((2_000, 200)) < 0.5).astype(int)
 
     def mrf(max_iter):
         return DiscreteMRF("pairwise", PCD(n_chains=2000), max_iter=max_iter, **given).fit(columns)
 
-    yield measure("DiscreteMRF, 200 columns, 2000 chains", mrf)
+    yield {"work": "DiscreteMRF, 200 columns, 2000 chains", **measure_epoch(mrf)}
     shapes, scales = ((1000, 500), (1000, 1000), (1000, 500)), (0.05, 1.0, 1.0)
     arrays = [
         rng.normal(0.0, scale, shape).astype(np.float32)
         for scale, shape in zip(scales, shapes, strict=True)
     ]
-    with ParallelWork() as work:
-        propagate(*arrays, max_iter=2 if fast else 10, tol=0.0)
-    yield {"work": "belief propagation of a CRBM, 1000 rows, 1000 x 500", **work.row()}
+    messages = partial(propagate, *arrays, max_iter=2 if fast else 10, tol=0.0)
+    yield {"work": "belief propagation of a CRBM, 1000 rows, 1000 x 500", **measure(messages)}
     biases = rng.random(784), rng.random(500)
     energy = BipartiteEnergy(rng.normal(0.0, 0.05, (784, 500)).astype(np.float32), *biases)
+    few = {"n_chains": 1000, "n_temperatures": 10, "schedule": "linear", "random_state": 0}
+    yield {"work": "annealing, 784 x 500, 1000 chains", **measure(partial(ais, energy, **few))}
+
+
+def measure(run):
+    """Return the row of a computation."""
+    run()  # compiles
     with ParallelWork() as work:
-        ais(energy, n_chains=1000, n_temperatures=10, schedule="linear", random_state=0)
-    yield {"work": "annealing, 784 x 500, 1000 chains", **work.row()}
+        run()
+    seconds = [wall_seconds(run, n_threads) for n_threads in (1, cpu_count())]
+    return work.row() | gain(*seconds)
 
 
-def measure(work_name, fit):
-    """Return the median of several rows for an epoch.
+def measure_epoch(fit):
+    """Return the row of an epoch, from fits with one epoch and with several more.
 
-    A row is the difference between fits with one epoch and with several more.
+    It is the median of several rows.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit(1)
         rows = [_epoch_row(fit) for _ in range(N_REPEATS)]
-    return {"work": work_name, **sorted(rows, key=lambda row: row["bound"])[N_REPEATS // 2]}
+        seconds = [
+            wall_seconds(partial(fit, 1 + N_EPOCHS), n) - wall_seconds(partial(fit, 1), n)
+            for n in (1, cpu_count())
+        ]
+    return sorted(rows, key=lambda row: row["bound"])[N_REPEATS // 2] | gain(*seconds)
+
+
+def wall_seconds(run, n_threads):
+    """Return the median of the seconds of a computation in threads."""
+    with parallel.parallel_jobs(n_threads), threadpool_limits(n_threads):
+        return float(np.median([timed(run)[1] for _ in range(N_REPEATS)]))
+
+
+def gain(one, several):
+    """Return the columns of the gain of all cores over one core."""
+    return {"cores": cpu_count(), "gain": one / several}
 
 
 def _epoch_row(fit):
@@ -241,13 +266,16 @@ def write_thread_table(args):
         "units": "units per call",
         "unit_ms": "unit, ms",
         "bound": "largest gain of 16 threads",
+        "cores": "cores",
+        "gain": "measured gain of all cores",
     }
     save(args, "threads", rows, columns, THREAD_NOTES)
 
 
 THREAD_NOTES = (
-    "Processor time in one thread. The gain is an upper limit by Amdahl's law: serial work, plus "
-    "the longest unit of each call or a 16th of its units.",
+    "Processor time in one thread. The largest gain is an upper limit by Amdahl's law: serial "
+    "work, plus the longest unit of each call or a 16th of its units. The measured gain is the "
+    "time with one core divided by that with all cores.",
 )
 NOTES = (
     "Wall-clock time, after compilation. Peak: resident memory in addition to the loaded input.",

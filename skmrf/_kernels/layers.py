@@ -155,6 +155,26 @@ def draw_layer(activation, bias, scale, shift, seeds):
             activation[c, j] = one if is_one else zero
 
 
+@kernel
+def draw_layer_with_means(activation, bias, shift, seeds, means):
+    """Replace activations by states as :func:`draw_layer` does, and write the means of the units.
+
+    Threads wait for Python's lock after each function, so that one function takes a shorter time
+    than two.
+    """
+    unit_means(activation, bias, means)
+    draw_layer(activation, bias, activation.dtype.type(1), shift, seeds)
+
+
+@kernel
+def weighted_means(activation, bias, row_weights):
+    """Replace activations by the means of the units, times the weight of the row."""
+    unit_means(activation, bias, activation)
+    for c in range(activation.shape[0]):
+        for j in range(activation.shape[1]):
+            activation[c, j] *= row_weights[c]
+
+
 @inlined
 def fill_exponentials(x, bits):
     """Replace each entry x <= 0 of an array by ``exp(max(x, -708))``.

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._kernels._jit import read_only
-from .._kernels.layers import softplus_sums, unit_means
+from .._kernels.layers import softplus_sums, unit_means, weighted_means
 from .._utils.codes import check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy, namespace, sigmoid
@@ -336,9 +336,13 @@ class BipartiteEnergy(LayeredEnergy):
         return V, self.hidden_means(V) if hidden is None else self.dense(hidden)
 
     def _fill_layers(self, visible, hidden, weights, V, H):
-        """Write visible states to V and weighted hidden states to H."""
-        V[:], states = self._layer_states(visible, hidden)
-        np.multiply(states, weights[:, None], out=H)
+        """Write visible states to V, and weighted hidden states or their means to H."""
+        V[:] = dense_rows(visible)
+        if hidden is None:
+            np.matmul(V, self.weights, out=H)
+            weighted_means(H, read_only(bias_rows(self.hidden_bias, len(V))), weights)
+        else:
+            np.multiply(hidden, weights[:, None], out=H)
 
     def gradient(self, positive, negative, batch=None):
         """Return the gradient of the log-likelihood from the data and the model expectations.

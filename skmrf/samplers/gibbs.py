@@ -15,6 +15,7 @@ from .._utils.rows import dense_rows
 from ..energies.conditionals import BipartiteConditionals, TableConditionals
 from .layers import (
     align_couplings,
+    random_seeds,
     split_path,
     sweep_coupled_layers,
     sweep_from_hidden,
@@ -24,6 +25,7 @@ from .layers import (
 
 UPDATES_A_UNIT = 50_000  # draws of a part of the chains that is worth a thread, about a ms
 MAX_BLOCKS_A_UNIT = 8
+N_UNITS = 16  # more threads would wait for Python's lock
 CHUNK = 4096  # rows counted at once
 UPDATES_TO_SEND = 20_000_000  # takes about a second
 ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)  # inverse temperatures of annealing
@@ -274,7 +276,7 @@ def sweep(
     order = order[::-1].copy() if reverse else order
     run, n_blocks = _block_function(conditionals), 1
     if run is not _table_block:
-        n_blocks = blocks_per_unit(energy, len(betas) - 1)
+        n_blocks = blocks_per_unit(energy, len(X), len(betas) - 1)
     if run is _coupled_blocks:
         conditionals = align_couplings(conditionals)
     tasks = []
@@ -311,16 +313,18 @@ def annealed_states(energy, n_chains, rng):
     return X[energy.log_marginal(X) > -np.inf]
 
 
-def blocks_per_unit(energy, n_sweeps):
+def blocks_per_unit(energy, n_chains, n_sweeps):
     """Return the number of blocks of chains that are moved together, by matrix products.
 
-    They take about a millisecond if the model is small. The number does not depend on the number of
-    threads, so that results do not.
+    They take about a millisecond if the model is small, and there are at most 16 such units for up
+    to 8,192 chains. The number does not depend on the number of threads, so that results do not.
 
     Parameters
     ----------
     energy : Energy
         Model.
+    n_chains : int
+        Number of chains.
     n_sweeps : int
         Number of sweeps.
 
@@ -329,7 +333,8 @@ def blocks_per_unit(energy, n_sweeps):
     int
         Number of blocks, from 1 to 8.
     """
-    n_blocks = UPDATES_A_UNIT / max(BLOCK * n_sweeps * energy.sweep_work, 1.0)
+    worth_a_thread = UPDATES_A_UNIT / max(BLOCK * n_sweeps * energy.sweep_work, 1.0)
+    n_blocks = max(worth_a_thread, n_chains / (BLOCK * N_UNITS))
     return int(np.clip(np.ceil(n_blocks), 1, MAX_BLOCKS_A_UNIT))
 
 
@@ -420,23 +425,21 @@ def move_from_hidden(energy, H, generators, n_sweeps):
 
     Returns
     -------
-    V, means, H : arrays
-        The results of :func:`~skmrf.samplers.layers.sweep_from_hidden`.
+    X, means, H : arrays
+        The outputs of :func:`~skmrf.samplers.layers.sweep_from_hidden`.
     """
     if not isinstance(generators, list):
         return generators.alternate(energy.conditionals(), H, n_sweeps)
     conditionals, n_chains = energy.conditionals(), len(H)
-    V = np.empty((n_chains, len(conditionals.weights)), STATE)
-    results = V, np.empty_like(H), np.empty_like(H)
-
-    def move(chains, rngs):
-        given = _conditionals_of(conditionals, chains)
-        moved = sweep_from_hidden(given, H[chains], rngs, n_sweeps)
-        for result, values in zip(results, moved, strict=True):
-            result[chains] = values
-
-    units = split_chains(n_chains, generators, blocks_per_unit(energy, n_sweeps))
-    list(run_blocks(move, units, None))
+    X = np.empty((n_chains, len(conditionals.weights)), STATE)
+    results = X, *(np.empty(H.shape, H.dtype) for _ in range(2))
+    units = []
+    for chains, rngs in split_chains(
+        n_chains, generators, blocks_per_unit(energy, n_chains, n_sweeps)
+    ):
+        given, seeds = _conditionals_of(conditionals, chains), random_seeds(rngs, 2 * n_sweeps)
+        units.append((given, H[chains], seeds, *(result[chains] for result in results)))
+    list(run_blocks(sweep_from_hidden, units, None))
     return results
 
 

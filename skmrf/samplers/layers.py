@@ -8,7 +8,7 @@ import numpy as np
 
 from .._kernels._jit import read_only
 from .._kernels.gibbs import sweep_binary
-from .._kernels.layers import draw_layer, softplus_sums, unit_means
+from .._kernels.layers import draw_layer, draw_layer_with_means, softplus_sums
 from .._utils.codes import STATE
 from ..energies.conditionals import (
     BinaryConditionals,
@@ -224,7 +224,7 @@ def split_path(betas, n_updates, longest):
     return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
 
 
-def sweep_from_hidden(conditionals, H, generators, n_sweeps):
+def sweep_from_hidden(conditionals, H, seeds, X, means, states):
     """Run Gibbs sweeps of a bipartite model, starting from states of the hidden units.
 
     A sweep samples visible given hidden units, then hidden given visible units.
@@ -235,32 +235,25 @@ def sweep_from_hidden(conditionals, H, generators, n_sweeps):
         Weights and biases of the model.
     H : ndarray of shape (n_chains, n_hidden), dtype of the weights
         Hidden states at which the chains start.
-    generators : list of numpy.random.Generator
-        One generator per block of chains.
-    n_sweeps : int
-        Number of sweeps.
-
-    Returns
-    -------
-    V : ndarray of shape (n_chains, n_visible), dtype STATE
-        Visible states of the last sweep.
+    seeds : ndarray of shape (2 * n_sweeps, n_blocks, 4)
+        Result of :func:`random_seeds` for both layers of all sweeps.
+    X : ndarray of shape (n_chains, n_visible), dtype STATE
+        Output: visible states of the last sweep.
     means : ndarray of shape (n_chains, n_hidden)
-        Means of the hidden units given ``V``.
-    H : ndarray of shape (n_chains, n_hidden)
-        Hidden states, sampled with these means.
+        Output: means of the hidden units given ``X``.
+    states : ndarray of shape (n_chains, n_hidden)
+        Output: hidden states, sampled with these means.
     """
     weights, *biases = conditionals
     visible_bias, hidden_bias = (read_only(bias_rows(b, len(H))) for b in biases)
     visible_shift, hidden_shift = (np.zeros(n, dtype=weights.dtype) for n in weights.shape)
-    V = np.empty((len(H), len(weights)), dtype=weights.dtype)
-    H, means = H.copy(), np.empty_like(H)
-    for _ in range(n_sweeps):
+    V = np.empty(X.shape, dtype=weights.dtype)
+    for visible_seeds, hidden_seeds in zip(seeds[::2], seeds[1::2], strict=True):
         np.matmul(H, weights.T, out=V)
-        draw_layer(V, visible_bias, 1.0, visible_shift, random_seeds(generators, 1)[0])
-        np.matmul(V, weights, out=H)
-        unit_means(H, hidden_bias, means)
-        draw_layer(H, hidden_bias, 1.0, hidden_shift, random_seeds(generators, 1)[0])
-    return V.astype(STATE), means, H
+        draw_layer(V, visible_bias, 1.0, visible_shift, visible_seeds)
+        H = np.matmul(V, weights, out=states)
+        draw_layer_with_means(states, hidden_bias, hidden_shift, hidden_seeds, means)
+    X[:] = V
 
 
 def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, reverse=False):
