@@ -213,6 +213,7 @@ def test_samples_of_a_product(seed):
 # Arrays of JAX -----------------------------------------------------------------------------------
 
 
+@jax.default_matmul_precision("highest")  # by default, a GPU rounds products
 def test_arrays_of_jax_have_the_values_of_numpy(graph, seed):
     rng, found = np.random.default_rng(seed), on_device(graph)
     states = enumerate_states(graph)[0]
