@@ -34,7 +34,7 @@ from skmrf.learners import (
     TemperedTransitions,
 )
 from skmrf.likelihood.ladder import ladder_log_partition
-from skmrf.training import Checkpoint, ScoreMonitor, device, loop
+from skmrf.training import ScoreMonitor, device, loop
 from skmrf.training.optimizers import SGD, Adam, Momentum
 from skmrf.training.penalties import L1, L2, ElasticNet, GroupL1
 from skmrf.training.preconditioning import (
@@ -376,41 +376,6 @@ def test_training_continues():
     assert model.n_iter_ == 7
 
 
-@quiet
-def test_several_epochs_in_a_call(monkeypatch):
-    """Calls of several epochs have the results of single ones, also if training ends early."""
-    numbers, call = [], device.DeviceUpdates._call
-
-    def record(self, batches, words, n_epochs):
-        numbers.append(n_epochs)
-        return call(self, batches, words, n_epochs)
-
-    monkeypatch.setattr(device.DeviceUpdates, "_call", record)
-    monkeypatch.setattr(device, "SHORT_CALL", np.inf)
-    model = small_fit(max_iter=40, learning_rate=LinearRate(0.1, 70), warm_start=True)
-    single = clone(model).set_callbacks(ScoreMonitor(scoring=lambda *_: 0.0)).fit(ROWS)
-    assert set(numbers) == {1}
-    several = clone(model).fit(ROWS)
-    assert numbers[-5:] == [1, 2, 4, 8, 16]
-    for _ in range(2):  # the second fit continues with the same random numbers
-        assert several.n_iter_ == single.n_iter_
-        for k, column in several.history_.items():
-            assert_allclose(single.history_[k], column, rtol=1e-4, atol=1e-6)
-        for k, v in several.energy_.theta.items():
-            assert_allclose(single.energy_.theta[k], v, rtol=1e-4, atol=1e-6)
-        single.fit(ROWS)
-        several.fit(ROWS)
-
-
-class Killed(ScoreMonitor):
-    """Callback that ends a fit by an error after two epochs, as a killed process does."""
-
-    def should_stop(self):
-        if len(self.scores) == 2:
-            raise InterruptedError
-        return False
-
-
 LADDER = PTT(n_chains=60, swap_every=2, target_swap_rate=0.85, max_rungs=4)
 
 
@@ -445,29 +410,6 @@ def test_ladder_of_a_fit(monkeypatch):
     assert 3 <= model.n_iter_ == epochs[-1] < 40
     assert len(model._ladder) == 4
     assert model.sample(5, random_state=0).shape == (5, 6)
-
-
-@quiet
-@pytest.mark.parametrize(
-    ("kind", "learner", "X"),
-    [
-        ("rbm", "pcd", ROWS),
-        pytest.param("pairs", LADDER, ROWS, marks=pytest.mark.long),
-        pytest.param("pairs", "pcd", np.where(NOISE, np.nan, ROWS), marks=pytest.mark.long),
-    ],
-)
-def test_checkpoints_resume(kind, learner, X, tmp_path):
-    """A fit that was killed and is resumed has the model of an uninterrupted fit."""
-    path = tmp_path / "fit.joblib"
-    model = small_fit(kind, max_iter=6, learner=learner)
-    whole = clone(model).fit(X)
-    with pytest.raises(InterruptedError):
-        clone(model).set_callbacks(Checkpoint(path, interval=0), Killed()).fit(X)
-    assert b"jaxlib" not in path.read_bytes()
-    resumed = clone(model).set_callbacks(Checkpoint(path, interval=0)).fit(X)
-    assert resumed.history_["n_updates"] == whole.history_["n_updates"]
-    for name, values in whole.energy_.theta.items():
-        assert_allclose(resumed.energy_.theta[name], values, rtol=1e-6)
 
 
 @quiet

@@ -14,6 +14,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -31,7 +32,9 @@ from skmrf import (
     NNMRFClassifier,
     NNMRFDensity,
 )
-from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
+from skmrf.learners import PTT
+from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor, device
+from skmrf.training.schedules import LinearRate
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -492,3 +495,66 @@ def test_checkpoint_of_equal_parameters_of_other_types_resumes(tmp_path):
     other = table_model(nx.star_graph(4), **options).set_callbacks(Checkpoint(path))
     with pytest.raises(ValueError, match="belongs to another fit"):
         other.fit(X)
+
+
+# Devices -----------------------------------------------------------------------------------
+
+NOISE = np.random.default_rng(1).random((300, 6)) < 0.15
+SPINS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ NOISE.astype(int)
+
+
+def device_fit(kind="pairs", **options):
+    """Return an estimator that is fitted quickly on the default device of JAX."""
+    pytest.importorskip("jax")
+    given = {"alpha": 0.01, "batch_size": 100, "device": "jax", "random_state": 0} | options
+    if kind == "rbm":
+        return RBM(3, **given)
+    return BoltzmannMachine(n_components=0, states=(0, 1), **given)
+
+
+def check_same_fits(found, expected, rtol=1e-6):
+    """Check that two fits have the same history and parameters."""
+    assert found.n_iter_ == expected.n_iter_
+    for name, column in expected.history_.items():
+        assert_allclose(found.history_[name], column, rtol=rtol, atol=rtol)
+    for name, values in expected.energy_.theta.items():
+        assert_allclose(found.energy_.theta[name], values, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize(
+    ("kind", "learner", "X"),
+    [
+        ("rbm", "pcd", SPINS),
+        pytest.param("pairs", PTT(n_chains=60, max_rungs=4), SPINS, marks=pytest.mark.long),
+        pytest.param("pairs", "pcd", np.where(NOISE, np.nan, SPINS), marks=pytest.mark.long),
+    ],
+)
+def test_fits_on_a_device_resume(kind, learner, X, tmp_path):
+    """A fit that was killed and is resumed has the model of an uninterrupted fit."""
+    path = tmp_path / "fit.joblib"
+    model = device_fit(kind, max_iter=6, learner=learner)
+    with pytest.raises(Killed):
+        clone(model).set_callbacks(Checkpoint(path, interval=0), Killer(2)).fit(X)
+    assert b"jaxlib" not in path.read_bytes()
+    resumed = clone(model).set_callbacks(Checkpoint(path, interval=0)).fit(X)
+    check_same_fits(resumed, model.fit(X))
+
+
+def test_several_epochs_in_a_call(monkeypatch):
+    """Calls of several epochs have the results of single ones, also if training ends early."""
+    numbers, call = [], device.DeviceUpdates._call
+
+    def record(self, batches, words, n_epochs):
+        numbers.append(n_epochs)
+        return call(self, batches, words, n_epochs)
+
+    monkeypatch.setattr(device.DeviceUpdates, "_call", record)
+    monkeypatch.setattr(device, "SHORT_CALL", np.inf)
+    model = device_fit("rbm", max_iter=40, learning_rate=LinearRate(0.1, 70), warm_start=True)
+    single = clone(model).set_callbacks(ScoreMonitor(scoring=lambda *_: 0.0)).fit(SPINS)
+    assert set(numbers) == {1}
+    several = clone(model).fit(SPINS)
+    assert numbers[-5:] == [1, 2, 4, 8, 16]
+    check_same_fits(several, single, rtol=1e-4)
+    # A second fit continues with the same random numbers.
+    check_same_fits(several.fit(SPINS), single.fit(SPINS), rtol=1e-4)
