@@ -6,7 +6,8 @@ the values. The time of an epoch is the difference of fits with many and few epo
 difference of the numbers of epochs. A second column has the time of the whole fit per epoch, with
 all transfers. Each fit is run once before it is timed, so that no compilation is timed. A third
 column has the additional time of this first fit. The device makes more epochs than the CPU, because
-it needs a shorter time.
+it needs a shorter time. The epochs of RBMs are compared with a loop of the same kind in plain JAX,
+without an estimator.
 
 ``python benchmarks/device.py --mapped 2000`` instead measures the memory of fits to rows of a
 memory map, a file of 2000 MB. It needs Linux.
@@ -75,6 +76,43 @@ def time_epochs(fit, n_epochs, device):
         f"{device}_fit": many / (2 + n_epochs),
         f"{device}_first": first - few,
     }
+
+
+def time_plain_loop(X, n_components, batch_size, device):
+    """Return the median seconds of an epoch of PCD in plain JAX, without an estimator."""
+    import jax
+    from jax import numpy as jnp
+
+    def draw(means, key):
+        return (jax.random.uniform(key, means.shape) < means).astype(jnp.float32)
+
+    def update(carry, inputs):
+        (W, b, c, H), (rows, key) = carry, inputs
+        V, (first, second) = data[rows].astype(jnp.float32), jax.random.split(key)
+        means = jax.nn.sigmoid(V @ W + c)
+        X = draw(jax.nn.sigmoid(H @ W.T + b), first)
+        model_means = jax.nn.sigmoid(X @ W + c)
+        W = W + rate * (V.T @ means - X.T @ model_means)
+        b = b + rate * (V.sum(axis=0) - X.sum(axis=0))
+        c = c + rate * (means.sum(axis=0) - model_means.sum(axis=0))
+        return (W, b, c, draw(model_means, second)), None
+
+    @jax.jit
+    def epoch(carry, batches, key):
+        return jax.lax.scan(update, carry, (batches, jax.random.split(key, len(batches))))[0]
+
+    def seconds():
+        start = time.perf_counter()
+        jax.block_until_ready(epoch(carry, batches, jax.random.key(0)))
+        return time.perf_counter() - start
+
+    device, rng, rate = open_device(device), np.random.default_rng(0), 0.01 / batch_size
+    shapes = (X.shape[1], n_components), X.shape[1], n_components, (batch_size, n_components)
+    carry = tuple(device.put([rng.normal(0.0, 0.01, shape) for shape in shapes]))
+    batches = device.put(rng.permutation(len(X)).astype(np.int32).reshape(-1, batch_size))
+    data = device.put(X.astype(np.uint8))
+    seconds()  # compiles
+    return float(np.median([seconds() for _ in range(10 * N_REPEATS)]))
 
 
 def layer_model(n_hidden=500):
@@ -208,6 +246,8 @@ def time_work(X, devices, fast):
             n_epochs = min(most, MOST_UPDATES * batch_size // N_ROWS) - 2
             fit = partial(fit_seconds, X, device, n_components=n_components, batch_size=batch_size)
             row |= time_epochs(fit, n_epochs, device)
+            if device != "cpu":
+                row["plain"] = time_plain_loop(X, n_components, batch_size, device)
         yield row
     row = {"work": "epoch of 200 coupled variables, batches and chains of 1000"}
     for device, most in devices.items():
@@ -316,6 +356,7 @@ def main():
         args.device: f"{open_device(args.device)}, s",
         f"{args.device}_fit": "whole fit per epoch, s",
         f"{args.device}_first": "additional time of the first fit, s",
+        "plain": "plain JAX loop, s",
         "factor": "factor",
     }
     save(args, "device", rows, columns)
