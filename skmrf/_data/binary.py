@@ -90,13 +90,13 @@ class TwoStateEncoder:
 
         With a threshold, or if any number is outside of [0, 1], this is :meth:`encode_complete`.
         """
-        values = X.data[:, None] if issparse(X) else X
-        codes = self._codes_of_binary(X) if is_numpy(X) and not issparse(X) else None
+        values, is_dense = X.data[:, None] if issparse(X) else X, is_numpy(X) and not issparse(X)
+        codes = self._codes_of_binary(X) if is_dense else None
         if codes is not None:
             return codes
         if (
             self.binarize is not None
-            or _all_entries(values, _is_binary)
+            or (not is_dense and _all_entries(values, _is_binary))
             or not _all_entries(values, lambda v: (v >= 0) & (v <= 1))
         ):
             return self.encode_complete(X)
@@ -140,7 +140,7 @@ class TwoStateEncoder:
         if not _all_entries(X, _is_binary):
             return None
         is_small = X.dtype.itemsize == 1 and X.flags.c_contiguous
-        return X.view(np.int8) if is_small else X.astype(np.int8, order="C")
+        return X.view(np.int8) if is_small else np.asarray(X).astype(np.int8, order="C")
 
     def decode(self, codes):
         """Convert state codes to states; the result has integers if both states are integers.
@@ -203,10 +203,8 @@ def two_state_codes(X, states, binarize, names):
     """
     low, high = states
     X = X.astype(float) if X.dtype == object else X  # None becomes nan
-    if X.dtype.kind == "f":
-        absent = np.isnan(X)
-    else:
-        absent = np.zeros(X.shape, dtype=bool)
+    absent = np.isnan(X) if X.dtype.kind == "f" else np.zeros(X.shape, dtype=bool)
+    if X.dtype.kind in "iu":
         low, high = (int(s) if s.is_integer() else s for s in states)  # are compared faster
     if binarize is None:
         upper = np.equal(X, high)

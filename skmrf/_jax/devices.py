@@ -168,15 +168,16 @@ class Device:
         -------
         callable
             Function ``(carry, constants, words, data, batches, n_epochs) -> (carry, read)`` for at
-            least ``n_epochs`` epochs in ``words`` and ``batches``. The other ones are not used. It
-            does not wait for the device; ``read() -> rows`` waits. ``words`` has two random words
-            of 32 bits for each epoch, shape (n, 2). ``data`` is a dict of arrays with all rows.
+            most ``n_epochs`` epochs. It does not wait for the device; ``read() -> rows`` waits.
+            ``words`` has two random words of 32 bits for each epoch, shape (n, 2), of which the
+            first ``n_epochs`` are used. ``data`` is a dict of arrays with all rows.
             ``batches`` has the row numbers of all minibatches, shape (n, n_updates, batch_size).
             The epochs end early after one in which the diagnostic ``is_done`` is not zero.
             ``constants["epoch"]`` is the number of the first epoch. ``rows`` has two dicts for each
             epoch: the mean of each diagnostic, and the last value of each :class:`LatestArray` and
-            :class:`RareArray`. The latter comes from one more update if an epoch has at least ten;
-            its other results are not used. The arrays of the given carry must not be used again.
+            :class:`RareArray`. A ``RareArray`` comes from one more update if an epoch has at least
+            ten; its other results are not used. The arrays of the given carry must not be used
+            again.
         """
         identity = (*identity, self.n_used, repr(axes))
         return _keep(identity, partial(CompiledUpdates, device=self, axes=axes), update)
@@ -241,7 +242,10 @@ class CompiledUpdates:
         return means, {k: v for kind in others for k, v in kind.items()}
 
     def _run(self, carry, constants, words, data, batches, n_epochs):
-        """Run epochs until one of them ends training; the values have one more row, first."""
+        """Run at most ``n_epochs`` epochs, until one of them ends training.
+
+        The first row of the values has the number of epochs; each other row belongs to an epoch.
+        """
 
         def run_epoch(k, carry, words, batches):
             now = constants | {"epoch": constants["epoch"] + k}

@@ -159,8 +159,8 @@ def draw_layer(activation, bias, scale, shift, seeds):
 def draw_layer_with_means(activation, bias, shift, seeds, means):
     """Replace activations by states as :func:`draw_layer` does, and write the means of the units.
 
-    Threads wait for Python's lock after each function, so that one function takes a shorter time
-    than two.
+    A thread waits for Python's lock after each compiled function. So a call of this function takes
+    less time than calls of both functions.
     """
     unit_means(activation, bias, means)
     draw_layer(activation, bias, activation.dtype.type(1), shift, seeds)

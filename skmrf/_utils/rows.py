@@ -175,9 +175,10 @@ def _column_counts(mask):
     if not is_numpy(mask):
         return np.asarray(mask.sum(axis=0, dtype=np.int32))
     n_rows, n_columns = mask.shape
-    n_whole = n_rows - n_rows % BYTE_ROWS
-    whole = mask[:n_whole].view(np.int8).reshape(-1, BYTE_ROWS, n_columns)
-    return whole.sum(axis=1, dtype=np.int8).sum(axis=0, dtype=int) + mask[n_whole:].sum(axis=0)
+    n_parts = n_rows // BYTE_ROWS
+    first, rest = np.split(mask, [n_parts * BYTE_ROWS])
+    parts = first.view(np.int8).reshape(n_parts, BYTE_ROWS, n_columns)
+    return parts.sum(axis=1, dtype=np.int8).sum(axis=0, dtype=int) + rest.sum(axis=0)
 
 
 def pair_frequencies(codes, log_weights=None):

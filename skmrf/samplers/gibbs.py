@@ -25,7 +25,8 @@ from .layers import (
 
 UPDATES_A_UNIT = 50_000  # draws of a part of the chains that is worth a thread, about a ms
 MAX_BLOCKS_A_UNIT = 8
-N_UNITS = 16  # more threads would wait for Python's lock
+N_UNITS = 16  # of short blocks; more threads would wait for Python's lock
+UPDATES_OF_SHORT_BLOCK = 4 * UPDATES_A_UNIT
 CHUNK = 4096  # rows counted at once
 UPDATES_TO_SEND = 20_000_000  # takes about a second
 ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)  # inverse temperatures of annealing
@@ -316,8 +317,9 @@ def annealed_states(energy, n_chains, rng):
 def blocks_per_unit(energy, n_chains, n_sweeps):
     """Return the number of blocks of chains that are moved together, by matrix products.
 
-    They take about a millisecond if the model is small, and there are at most 16 such units for up
-    to 8,192 chains. The number does not depend on the number of threads, so that results do not.
+    They take at least about a millisecond. If a block takes less than about four milliseconds, up
+    to 8,192 chains are at most 16 units. The number does not depend on the number of threads, so
+    that results do not.
 
     Parameters
     ----------
@@ -333,8 +335,10 @@ def blocks_per_unit(energy, n_chains, n_sweeps):
     int
         Number of blocks, from 1 to 8.
     """
-    worth_a_thread = UPDATES_A_UNIT / max(BLOCK * n_sweeps * energy.sweep_work, 1.0)
-    n_blocks = max(worth_a_thread, n_chains / (BLOCK * N_UNITS))
+    updates = max(BLOCK * n_sweeps * energy.sweep_work, 1.0)
+    n_blocks = UPDATES_A_UNIT / updates
+    if updates < UPDATES_OF_SHORT_BLOCK:
+        n_blocks = max(n_blocks, n_chains / (BLOCK * N_UNITS))
     return int(np.clip(np.ceil(n_blocks), 1, MAX_BLOCKS_A_UNIT))
 
 

@@ -27,8 +27,8 @@ from .state import LoopState, Pure
 
 MAX_CALL = 1000  # updates of an epoch in a compiled call; Ctrl-C works between two calls
 MAX_TOGETHER = 32  # epochs of a compiled call
-ORDER_BYTES = 2**20  # of the row numbers of so many epochs
-SHORT_CALL = 0.1  # seconds
+ORDER_BYTES = 2**20  # of the row numbers of all epochs of a call
+SHORT_CALL = 0.1  # seconds; after a shorter call, the next one has twice as many epochs
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
 MAPPED_BYTES = 2**25  # the same of rows of a memory map
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
@@ -194,7 +194,8 @@ class DeviceUpdates:
         else:
             batches = self._pad([epoch.batches for epoch in draws])
             read = self._call(batches, self._pad([epoch.words[0] for epoch in draws]), n_together)
-            self._draw(min(2 * n_together, n_epochs - n_together), draw_order, rng)
+            n_next = min(2 * n_together, self.most_together, n_epochs - n_together)
+            self._draw(n_next, draw_order, rng)
             rows = [means | others for means, others in self._read(read)]
         if len(rows) < n_together:  # training has ended early
             self.drawn.clear()

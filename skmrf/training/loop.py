@@ -407,8 +407,8 @@ class DeviceEpoch(StochasticEpoch):
         is_done = info.pop("is_done") > 0
         progress.update(step=state.step + self.updates.n_batches, converged=is_done)
         if not np.isfinite(info["gradient_rms"]):
-            self.waiting = []
-            self.collect(progress)
+            energy = self.updates.collect()["energy"]
+            replace(state, energy=energy, epoch=state.epoch + 1).check_finite()
         return info
 
     def collect(self, progress):

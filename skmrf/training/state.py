@@ -365,7 +365,8 @@ class Pure:
     def root_mean_square(gradient):
         """Return the root of the mean square over the arrays of a gradient.
 
-        It is rarely computed, because XLA would compute other results in one block with these sums.
+        A device computes it once in an epoch of many updates. XLA fuses the sums with other
+        results, which then use only one multiprocessor of a GPU.
         """
         squares = [(g * g).mean() for g in gradient.values() if g.size]
         return RareArray((sum(squares) / len(squares)) ** 0.5)

@@ -21,6 +21,7 @@ from skmrf import (
 )
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
+from skmrf._utils.rows import count_rows
 from skmrf.learners import PCD
 
 NETS = NetworkPotentials(node_layers=(2,), edge_layers=(2,), max_iter=1)
@@ -328,3 +329,16 @@ def test_missing_given_entry_is_drawn():
     drawn = model.fit(rows).sample(40, given={0: 1, 1: pd.NA}, random_state=0)
     assert (drawn[:, 0] == 1).all()
     assert len(np.unique(drawn[:, 1])) == 2
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.float32])
+def test_binary_rows_are_checked(dtype):
+    X = np.random.default_rng(0).integers(0, 2, (400, 3)).astype(dtype)
+    X[:, 0] = 1  # more ones than an integer of one byte can count
+    assert_array_equal(count_rows(X, 1), (X == 1).sum(axis=0))
+    assert count_rows(X[:, :0], 1).shape == (0,)
+    with pytest.raises(ValueError, match="All values are 0 or 1: set states="):
+        BoltzmannMachine(states=(-1, 1)).fit(X.astype(np.int8))
+    X[7, 2] = -1
+    with pytest.raises(ValueError, match=r"Column 2 holds -1(\.0)?, but the states are 0 and 1"):
+        RBM().fit(X)

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -467,6 +467,8 @@ def test_rows_that_do_not_fit_are_sent_in_blocks(monkeypatch):
     for rows in (X, csr_array(X.astype(float)), np.clip(X, 0.01, 0.99)):
         in_blocks = small_fit(max_iter=100).fit(rows)
         assert exact_score(in_blocks, ROWS) == pytest.approx(exact_score(resident, ROWS), abs=0.1)
+        for name in ("learning_rate", "n_updates"):
+            assert_allclose(in_blocks.history_[name], resident.history_[name], rtol=1e-5)
 
 
 def count_compiled(functions):
@@ -534,9 +536,9 @@ def test_diagnostics_of_the_last_update():
 
 
 @pytest.mark.parametrize(("n", "n_more"), [(3, 0), (12, 1)])
-@pytest.mark.parametrize(("last", "n_done"), [(99, 2), (0, 1)])
-def test_kinds_of_diagnostics(n, n_more, last, n_done):
-    """Two of three epochs are asked for; the first one ends training if ``last`` is 0."""
+@pytest.mark.parametrize(("last", "n_asked", "n_done"), [(99, 2, 2), (0, 2, 1), (1, 3, 2)])
+def test_kinds_of_diagnostics(n, n_more, last, n_asked, n_done):
+    """Two or three of three epochs are asked for; the epoch ``last`` ends training."""
 
     def count(carry, constants, *_):
         n = carry["n"] + 1
@@ -547,11 +549,11 @@ def test_kinds_of_diagnostics(n, n_more, last, n_done):
     run = open_device("jax").compile_updates(count, ("test_kinds_of_diagnostics",))
     constants = {"epoch": np.int32(0), "last": np.int32(last)}
     words, batches = np.zeros((3, 2), np.uint32), np.zeros((3, n, 2), np.int32)
-    carry, read = run({"n": jnp.zeros(())}, constants, words, {"X": ROWS}, batches, 2)
+    carry, read = run({"n": jnp.zeros(())}, constants, words, {"X": ROWS}, batches, n_asked)
     rows = read()
     assert (carry["n"], len(rows)) == (n * n_done, n_done)
     for k, (means, others) in enumerate(rows):
-        assert means == {"mean": n * k + (n + 1) / 2, "is_done": float(last == 0)}
+        assert means == {"mean": n * k + (n + 1) / 2, "is_done": float(k >= last)}
         assert others == {"latest": n * (k + 1), "rare": n * (k + 1) + n_more}
 
 
@@ -570,6 +572,16 @@ def test_memory_error_of_jax_names_the_bytes():
     memory_errors = open_device("jax").memory_errors("This", 5e9)
     with pytest.raises(MemoryError, match="needs about 5e"), memory_errors:
         raise devices.jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+
+@quiet
+def test_large_gradients_are_no_divergence(monkeypatch):
+    """The history has all epochs if squares of the gradient exceed the range of float32."""
+    monkeypatch.setattr(device, "SHORT_CALL", np.inf)
+    rate = LinearRate(1e-28, 100_000)
+    model = small_fit(max_iter=12, alpha=1e25, optimizer="sgd", learning_rate=rate).fit(ROWS)
+    assert model.history_["gradient_rms"][-1] == np.inf
+    assert_array_equal(model.history_["n_updates"], 3 * np.arange(1, 13))
 
 
 def test_divergence_and_unconverged_fits_are_reported():

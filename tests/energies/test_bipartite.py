@@ -312,7 +312,7 @@ def test_row_biases_in_several_chunks(seed):
 def test_gibbs_chains_with_row_biases(seed):
     """Check that each chain equals a chain of a model in which all chains have its biases."""
     energy = layers(4, 3, seed)
-    n_chains = 70  # more than a block
+    n_chains = 600  # more than a unit of work
     own, each = energy_with_row_biases(energy, n_chains, np.random.default_rng(seed))
     V, _ = draw_rows(energy, n_chains, seed)
     H = own.hidden_means(V)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import twins
+import zoo
 from montecarlo import check_draws, check_mean_weight, check_means, count
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states
@@ -10,7 +11,7 @@ from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states
 from skmrf._utils.codes import STATE
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.samplers import Product, layers, spawn_generators, sweep
-from skmrf.samplers.gibbs import BLOCK
+from skmrf.samplers.gibbs import BLOCK, move_from_hidden
 from skmrf.samplers.gibbs_queries import anneal, draw, record_states
 
 TINY = tuple(n for n in ZOO if len(enumerate_states(ZOO[n](0))[0]) <= 150)
@@ -434,3 +435,19 @@ def test_invalid_numbers_raise(call, options, message):
     with pytest.raises(ValueError) as caught:
         call(energy, rng=np.random.default_rng(0), **options)
     assert str(caught.value) == message
+
+
+def test_sweeps_from_hidden_states(seed):
+    """Both layers have their exact joint distribution, and two sweeps equal two calls."""
+    energy, n_chains, powers = zoo.layers(3, 3, seed), 50_000, 2 ** np.arange(6)
+    start = np.zeros((n_chains, 3), dtype=energy.weights.dtype)
+    first, second = (spawn_generators(np.random.default_rng(seed), n_chains) for _ in range(2))
+    moved = move_from_hidden(energy, start, first, 2)
+    halfway = move_from_hidden(energy, start, second, 1)
+    for a, b in zip(moved, move_from_hidden(energy, halfway[2], second, 1), strict=True):
+        assert_array_equal(a, b)
+    X, _, H = move_from_hidden(energy, start, first, 60)
+    states, log_f = enumerate_states(energy)
+    p = np.exp(log_f - np.logaddexp.reduce(log_f))
+    found = np.bincount((np.hstack([X, H]) @ powers).astype(int), minlength=64)[states @ powers]
+    assert np.abs((found - n_chains * p) / np.sqrt(n_chains * p * (1.0 - p))).max() < 5.0
