@@ -169,8 +169,8 @@ class Device:
         callable
             Function ``(carry, constants, words, data, batches, n_epochs) -> (carry, read)`` for at
             most ``n_epochs`` epochs. It does not wait for the device; ``read() -> rows`` waits.
-            ``words`` has two random words of 32 bits for each epoch, shape (n, 2), of which the
-            first ``n_epochs`` are used. ``data`` is a dict of arrays with all rows.
+            ``words`` has two random words of 32 bits for each epoch, shape (n, 2). Epochs after the
+            first ``n_epochs`` are not used. ``data`` is a dict of arrays with all rows.
             ``batches`` has the row numbers of all minibatches, shape (n, n_updates, batch_size).
             The epochs end early after one in which the diagnostic ``is_done`` is not zero.
             ``constants["epoch"]`` is the number of the first epoch. ``rows`` has two dicts for each

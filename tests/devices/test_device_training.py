@@ -536,9 +536,9 @@ def test_diagnostics_of_the_last_update():
 
 
 @pytest.mark.parametrize(("n", "n_more"), [(3, 0), (12, 1)])
-@pytest.mark.parametrize(("last", "n_asked", "n_done"), [(99, 2, 2), (0, 2, 1), (1, 3, 2)])
-def test_kinds_of_diagnostics(n, n_more, last, n_asked, n_done):
-    """Two or three of three epochs are asked for; the epoch ``last`` ends training."""
+@pytest.mark.parametrize(("last", "n_most", "n_done"), [(99, 2, 2), (0, 2, 1), (1, 3, 2)])
+def test_kinds_of_diagnostics(n, n_more, last, n_most, n_done):
+    """A call of at most ``n_most`` epochs ends after the epoch ``last``."""
 
     def count(carry, constants, *_):
         n = carry["n"] + 1
@@ -549,7 +549,7 @@ def test_kinds_of_diagnostics(n, n_more, last, n_asked, n_done):
     run = open_device("jax").compile_updates(count, ("test_kinds_of_diagnostics",))
     constants = {"epoch": np.int32(0), "last": np.int32(last)}
     words, batches = np.zeros((3, 2), np.uint32), np.zeros((3, n, 2), np.int32)
-    carry, read = run({"n": jnp.zeros(())}, constants, words, {"X": ROWS}, batches, n_asked)
+    carry, read = run({"n": jnp.zeros(())}, constants, words, {"X": ROWS}, batches, n_most)
     rows = read()
     assert (carry["n"], len(rows)) == (n * n_done, n_done)
     for k, (means, others) in enumerate(rows):
