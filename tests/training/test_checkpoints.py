@@ -575,8 +575,12 @@ def test_ctrl_c_keeps_all_epochs_of_a_call(monkeypatch):
     model = device_fit("rbm", max_iter=40)
     monkeypatch.setattr(device, "SHORT_CALL", np.inf)
     monkeypatch.setattr(device.DeviceUpdates, "_read", interrupted)
-    with pytest.warns(ConvergenceWarning, match="Interrupted"):
-        stopped = clone(model).fit(SPINS)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
+    try:
+        with pytest.warns(ConvergenceWarning, match="Interrupted"):
+            stopped = clone(model).fit(SPINS)
+    finally:
+        signal.signal(signal.SIGINT, before)
     monkeypatch.undo()
     assert stopped.n_iter_ == 1 + 2 + 4
     check_same_fits(stopped, model.set_params(max_iter=7).fit(SPINS))
