@@ -247,11 +247,11 @@ class CompiledUpdates:
         The first row of the values has the number of epochs; each other row belongs to an epoch.
         """
 
+        @jax.jit  # so that it is traced only once
         def run_epoch(k, carry, words, batches):
             now = constants | {"epoch": constants["epoch"] + k}
             return self._run_epoch(carry, now, words, data, batches)
 
-        run_epoch = jax.jit(run_epoch)  # is traced only once
         k = jnp.int32(0)
         _, row = jax.eval_shape(run_epoch, k, carry, words[k], batches[k])
         is_done = self.names[0].index("is_done")

@@ -437,10 +437,8 @@ def move_from_hidden(energy, H, generators, n_sweeps):
     conditionals, n_chains = energy.conditionals(), len(H)
     X = np.empty((n_chains, len(conditionals.weights)), STATE)
     results = X, *(np.empty(H.shape, H.dtype) for _ in range(2))
-    units = []
-    for chains, rngs in split_chains(
-        n_chains, generators, blocks_per_unit(energy, n_chains, n_sweeps)
-    ):
+    units, n_blocks = [], blocks_per_unit(energy, n_chains, n_sweeps)
+    for chains, rngs in split_chains(n_chains, generators, n_blocks):
         given, seeds = _conditionals_of(conditionals, chains), random_seeds(rngs, 2 * n_sweeps)
         units.append((given, H[chains], seeds, *(result[chains] for result in results)))
     list(run_blocks(sweep_from_hidden, units, None))
