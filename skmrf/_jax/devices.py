@@ -9,14 +9,13 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._utils.namespaces import is_numpy
-from .._utils.results import LatestArray, RareArray
+from .._utils.results import LatestArray
 from .chains import DeviceChains
 from .in_order import CHAINS
 
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
 EXHAUSTED = "RESOURCE_EXHAUSTED"  # is in the message of an error of JAX
 MAX_COMPILED = 64
-MANY_UPDATES = 10  # one more update takes less time than rare diagnostics in each of so many
 _COMPILED = {}  # functions by their identity, so that a repeated fit does not compile
 
 
@@ -174,10 +173,8 @@ class Device:
             ``batches`` has the row numbers of all minibatches, shape (n, n_updates, batch_size).
             The epochs end early after one in which the diagnostic ``is_done`` is not zero.
             ``constants["epoch"]`` is the number of the first epoch. ``rows`` has two dicts for each
-            epoch: the mean of each diagnostic, and the last value of each :class:`LatestArray` and
-            :class:`RareArray`. A ``RareArray`` comes from one more update if an epoch has at least
-            ten; its other results are not used. The arrays of the given carry must not be used
-            again.
+            epoch: the means of diagnostics, and the last value of each :class:`LatestArray`. The
+            arrays of the given carry must not be used again.
         """
         identity = (*identity, self.n_used, repr(axes))
         return _keep(identity, partial(CompiledUpdates, device=self, axes=axes), update)
@@ -219,7 +216,7 @@ class CompiledUpdates:
     """
 
     def __init__(self, update, device, axes=None):
-        self.update, self.names = update, None
+        self.update, self.names, self.latest = update, None, None
         self.device, self.axes = device, axes
         self.compiled = jax.jit(self._run, donate_argnums=0)
 
@@ -231,15 +228,15 @@ class CompiledUpdates:
 
         def read():
             (n_done, *_), *rows = np.asarray(values).tolist()
-            return list(map(self._by_name, rows[: int(n_done)]))
+            return [self._by_name(row) for row in rows[: int(n_done)]]
 
         return carry, read
 
     def _by_name(self, row):
-        """Return the dict of the means and the dict of the other diagnostics of an epoch."""
-        numbers = iter(row)
-        means, *others = ({name: next(numbers) for name in names} for names in self.names)
-        return means, {k: v for kind in others for k, v in kind.items()}
+        """Return the dict of the means and the dict of the latest values of an epoch."""
+        names = self.names, list(self.latest)
+        parts = row[: len(names[0])], row[len(names[0]) :]
+        return tuple(dict(zip(*pair, strict=True)) for pair in zip(names, parts, strict=True))
 
     def _run(self, carry, constants, words, data, batches, n_epochs):
         """Run at most ``n_epochs`` epochs, until one of them ends training.
@@ -254,7 +251,7 @@ class CompiledUpdates:
 
         k = jnp.int32(0)
         _, row = jax.eval_shape(run_epoch, k, carry, words[k], batches[k])
-        is_done = self.names[0].index("is_done")
+        is_done = self.names.index("is_done")
 
         def goes_on(state):
             k, _, values = state
@@ -270,33 +267,32 @@ class CompiledUpdates:
         return carry, values.at[0].set(k)  # one array, because each transfer takes time
 
     def _run_epoch(self, carry, constants, words, data, batches):
-        """Run one epoch; the values are means over its updates, last values and rare ones."""
+        """Run one epoch; the values are the means over its updates, and the latest values."""
         is_divided = batches.shape[1] % self.device.n_used == 0
         row_axes = dict.fromkeys(data, 0) if is_divided else None
 
+        @jax.jit  # so that it is traced only once
         def move(carry, rows, key):
             batch = jax.tree.map(lambda a: a[rows], data)
             batch = self.device.constrain(batch, row_axes)
             after, diagnostics = self.update(carry, constants, batch, DeviceChains(key))
             after = jax.tree.map(lambda new, old: new.astype(old.dtype), after, carry)
-            return self.device.constrain(after, self.axes), _by_kind(diagnostics)
+            latest = {k: v for k, v in diagnostics.items() if isinstance(v, LatestArray)}
+            means = {k: v for k, v in diagnostics.items() if k not in latest}
+            self.names, self.latest = list(means), {k: v.compute for k, v in latest.items()}
+            arrays = {k: v.arrays for k, v in latest.items()}
+            return self.device.constrain(after, self.axes), arrays, _vector(means.values())
 
-        has_few = len(batches) < MANY_UPDATES
+        def step(state, inputs):
+            *state, means = move(state[0], *inputs)
+            return state, means
 
-        def step(carry, inputs):
-            carry, (means, latest, rare) = move(carry, *inputs)
-            self.names = list(means), list(latest), list(rare)
-            return carry, _vector(means | latest | rare if has_few else means | latest)
-
-        keys = jax.random.split(jax.random.wrap_key_data(words), len(batches) + 1)
-        carry, values = jax.lax.scan(step, carry, (batches, keys[:-1]))
-        n_means = len(self.names[0])
-        parts = [values[:, :n_means].mean(axis=0), values[-1, n_means:]]
-        if self.names[-1] and not has_few:
-            # One more update; XLA removes all of it but the rare diagnostics.
-            _, (*_, rare) = move(carry, batches[-1], keys[-1])
-            parts.append(_vector(rare))
-        return carry, jnp.concatenate(parts)
+        keys = jax.random.split(jax.random.wrap_key_data(words), len(batches))
+        arrays = jax.eval_shape(move, carry, batches[0], keys[0])[1]
+        arrays = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), arrays)
+        (carry, arrays), means = jax.lax.scan(step, [carry, arrays], (batches, keys))
+        latest = _vector([compute(arrays[name]) for name, compute in self.latest.items()])
+        return carry, jnp.concatenate([means.mean(axis=0), latest])
 
 
 def find_device(name):
@@ -320,22 +316,9 @@ def _compile_exact(function):
     return jax.jit(with_precision)
 
 
-def _by_kind(diagnostics):
-    """Return three dicts of numbers: diagnostics with a mean, those to read last, and rare ones."""
-    means, latest, rare = {}, {}, {}
-    for name, value in diagnostics.items():
-        if isinstance(value, LatestArray):
-            latest[name] = value.value
-        elif isinstance(value, RareArray):
-            rare[name] = value.value
-        else:
-            means[name] = value
-    return means, latest, rare
-
-
 def _vector(numbers):
-    """Return the values of a dict as an array."""
-    return jnp.asarray(list(numbers.values()), jnp.float32)
+    """Return numbers as an array."""
+    return jnp.asarray(list(numbers), jnp.float32)
 
 
 def _small_type(value):

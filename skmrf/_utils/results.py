@@ -1,5 +1,6 @@
 """Result types: log partition function, marginals, most probable state, training history."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -142,36 +143,37 @@ class Latest(float):
     @classmethod
     def of(cls, x):
         """Return a diagnostic of this kind from a number, or from a number of JAX."""
-        return cls(x) if is_numpy(x) else LatestArray(x)
+        return cls(x) if is_numpy(x) else LatestArray(x, _same)
 
 
 class LatestArray(NamedTuple):
-    """Diagnostic like :class:`Latest`, whose value is an array of JAX.
+    """Diagnostic like :class:`Latest`, from arrays of JAX.
+
+    A device computes it once after many updates, which saves time in each update.
 
     Parameters
     ----------
-    value : jax.Array
-        Value of the diagnostic.
+    arrays : jax.Array or dict of jax.Array
+        Arrays of an update.
+    compute : callable
+        Function ``arrays -> value`` of the arrays of the last update.
     """
 
-    value: Any
-
-
-class RareArray(NamedTuple):
-    """Diagnostic that a device computes once after many updates, to save time in each update.
-
-    Parameters
-    ----------
-    value : jax.Array
-        Value of the diagnostic.
-    """
-
-    value: Any
+    arrays: Any
+    compute: Callable
 
     @classmethod
-    def of(cls, x):
-        """Return a diagnostic of this kind from a number of JAX, and other numbers unchanged."""
-        return x if is_numpy(x) else cls(x)
+    def mean(cls, x):
+        """Return a diagnostic of this kind from an array of JAX, or the mean of another array."""
+        return x.mean() if is_numpy(x) else cls(x, _mean)
+
+
+def _same(x):
+    return x
+
+
+def _mean(x):
+    return x.mean()
 
 
 class Diagnostics:

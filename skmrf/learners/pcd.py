@@ -7,7 +7,7 @@ import numpy as np
 
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.parameters import check_counts, check_number
-from .._utils.results import RareArray
+from .._utils.results import LatestArray
 from ..energies import LayeredEnergy
 from ..energies.structured_protocols import HiddenLayerEnergy
 from ..samplers import Product, spawn_generators, sweep
@@ -92,8 +92,7 @@ class PCD(ParticleLearner):
             state = self._restart(energy, batch.step, state, rng)
         move = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
         after = replace(move(energy, state), energy=energy)
-        flip_rate = RareArray.of((after.X != state.X).mean())
-        return positive, after.phase, after, {"flip_rate": flip_rate}
+        return positive, after.phase, after, {"flip_rate": LatestArray.mean(after.X != state.X)}
 
     def _restart(self, energy, step, state, rng):
         """Restart some chains at states of simulated annealing, in every tenth step."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.parameters import check_counts, check_number
-from .._utils.results import Latest, RareArray
+from .._utils.results import Latest, LatestArray
 from ..energies.structured_protocols import HiddenLayerEnergy
 from ..samplers import spawn_generators, sweep
 from ..samplers.ladder import MIN_RATE, N_NEW_SWEEPS, Ladder
@@ -119,7 +119,7 @@ class PTT(ParticleLearner):
         move = self._move if is_numpy(X) else self._move_on_device
         ladder, X = move(replace(state, energy=energy, X=X), age % self.swap_every == 0, rng)
         info = {
-            "flip_rate": RareArray.of((X != state.X).mean()),
+            "flip_rate": LatestArray.mean(X != state.X),
             "swap_rate": ladder.mean_swap_rate,
             "n_rungs": Latest.of(ladder.n_rungs),
         }

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._kernels.ascent import update_running_mean
 from .._utils.parameters import identity_of
-from .._utils.results import History, RareArray
+from .._utils.results import History, LatestArray
 
 
 @dataclass
@@ -365,11 +365,10 @@ class Pure:
     def root_mean_square(gradient):
         """Return the root of the mean square over the arrays of a gradient.
 
-        A device computes it once in an epoch of many updates. XLA fuses the sums with other
+        A device computes it once in an epoch. In each update, XLA would fuse the sums with other
         results, which then use only one multiprocessor of a GPU.
         """
-        squares = [(g * g).mean() for g in gradient.values() if g.size]
-        return RareArray((sum(squares) / len(squares)) ** 0.5)
+        return LatestArray(gradient, _root_mean_square)
 
     @staticmethod
     def step(optimizer, theta, gradient, *args):
@@ -385,3 +384,8 @@ class Pure:
     def move_mean(mean, theta, share):
         """Return the running mean of the parameters after new parameters."""
         return {k: v + share * (theta[k] - v) for k, v in mean.items()}
+
+
+def _root_mean_square(gradient):
+    squares = [(g * g).mean() for g in gradient.values() if g.size]
+    return (sum(squares) / len(squares)) ** 0.5
