@@ -400,7 +400,7 @@ class BipartiteEnergy(LayeredEnergy):
         """
         n_visible, n_hidden = self.weights.shape
         return {
-            "weights": np.tile(np.arange(n_hidden), (n_visible, 1)),
+            "weights": np.broadcast_to(np.arange(n_hidden), (n_visible, n_hidden)),
             "visible_bias": np.full(n_visible, -1),
             "hidden_bias": np.full(n_hidden, -1),
         }

@@ -1,6 +1,7 @@
 """Stochastic training on a device of JAX: the updates of epochs are one compiled function."""
 
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass, replace
 from time import monotonic
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from .state import LoopState, Pure
 MAX_CALL = 1000  # updates of an epoch in a compiled call; Ctrl-C works between two calls
 MAX_TOGETHER = 32  # epochs of a compiled call
 ORDER_BYTES = 2**20  # of the row numbers of all epochs of a call
-SHORT_CALL = 0.1  # seconds; after a shorter call, the next one has twice as many epochs
+CALL_SECONDS = 0.1  # that several epochs of a call may take
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
 MAPPED_BYTES = 2**25  # the same of rows of a memory map
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
@@ -165,10 +166,10 @@ class DeviceUpdates:
     def epochs(self, n_epochs, draw_order, rng):
         """Update the parameters once per minibatch in each of one or more epochs.
 
-        While calls of the device are short, the number of epochs in a call doubles from call to
-        call, because the device has no work between two calls. The random numbers of the next
-        epochs are drawn while the device computes. They do not depend on the number of epochs in a
-        call, and the generator is left in the state after the epochs of this call.
+        A call has as many epochs as fit into its time, because the device has no work between two
+        calls. A thread draws the random numbers of the next epochs while the device computes. They
+        do not depend on the number of epochs in a call, and the generator is left in the state
+        after the epochs of this call.
 
         Parameters
         ----------
@@ -193,15 +194,18 @@ class DeviceUpdates:
             rows = [self._run_parts(draws[0].batches, draws[0].words)]
         else:
             batches = self._pad([epoch.batches for epoch in draws])
-            read = self._call(batches, self._pad([epoch.words[0] for epoch in draws]), n_together)
-            n_next = min(2 * n_together, self.most_together, n_epochs - n_together)
-            self._draw(n_next, draw_order, rng)
+            words = self._pad([epoch.words[0] for epoch in draws])
+            n_next = min(self.most_together, n_epochs - n_together)
+            with ThreadPoolExecutor(1) as thread:  # starting the work of a device can take its time
+                next_draws = thread.submit(self._draw, n_next, draw_order, rng)
+                read = self._call(batches, words, n_together)
+                next_draws.result()
             rows = [means | others for means, others in self._read(read)]
         if len(rows) < n_together:  # training has ended early
             self.drawn.clear()
         rng.bit_generator.state = draws[len(rows) - 1].state
-        if monotonic() - began < SHORT_CALL:
-            self.n_together = min(2 * self.n_together, self.most_together)
+        n_fitting = n_together * CALL_SECONDS / max(monotonic() - began, 1e-9)
+        self.n_together = int(np.clip(n_fitting, 1, self.most_together))
         self.epoch_number += len(rows)
         return rows
 

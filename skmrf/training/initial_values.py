@@ -4,6 +4,7 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.rows import count_rows
+from ..learners.base import has_missing
 
 
 def independent_start(layout, codes, tie, log_weights=None):
@@ -61,7 +62,8 @@ def log_odds(codes, log_weights=None):
         Log odds in nats. Half a row is added to the count of each state.
     """
     weights = None if log_weights is None else np.exp(log_weights)
-    n_ones, n_missing = (count_rows(codes, code, weights) for code in (1, MISSING))
+    n_ones = count_rows(codes, 1, weights)
+    n_missing = count_rows(codes, MISSING, weights) if has_missing(codes) else 0
     total = codes.shape[0] if weights is None else weights.sum()
     n_zeros = np.maximum(total - n_ones - n_missing, 0.0)
     return np.log((n_ones + 0.5) / (n_zeros + 0.5))

@@ -58,10 +58,8 @@ class L2(NoPenalty):
         self.alpha = alpha
         self.multiplicity = multiplicity or {}
         self.centre = centre
-        self.weights = {
-            k: _entry_strengths(alpha, np.where(g >= 0, 1.0, 0.0 if centre is None else FREE))
-            for k, g in groups.items()
-        }
+        free = 0.0 if centre is None else FREE
+        self.weights = {k: _entry_strengths(alpha, free, g) for k, g in groups.items()}
 
     def set_strengths(self, name, strengths):
         """Set the strength of the penalty of each entry of an array of theta.
@@ -214,11 +212,15 @@ class GroupL1(NoPenalty):
         return xp.where(groups >= 0, v * keep[groups], v).astype(v.dtype)
 
 
-def _entry_strengths(alpha, factors):
-    """Return the penalty strength of each entry, or one number if all strengths are equal."""
-    if factors.size and factors.min() == factors.max():
-        return float(alpha * factors.flat[0])
-    return alpha * factors
+def _entry_strengths(alpha, free, groups):
+    """Return the penalty strength of each entry, or one number if all strengths are equal.
+
+    The strength of entries of group -1 is ``alpha * free``.
+    """
+    is_free = groups < 0
+    if is_free.size and is_free.all() == is_free.any():
+        return float(alpha * (free if is_free.flat[0] else 1.0))
+    return alpha * np.where(is_free, free, 1.0)
 
 
 def _sum_parameters(terms, multiplicity):

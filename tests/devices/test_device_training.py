@@ -579,7 +579,7 @@ def test_memory_error_of_jax_names_the_bytes():
 @quiet
 def test_large_gradients_are_no_divergence(monkeypatch):
     """The history has all epochs if squares of the gradient exceed the range of float32."""
-    monkeypatch.setattr(device, "SHORT_CALL", np.inf)
+    monkeypatch.setattr(device, "CALL_SECONDS", np.inf)
     rate = LinearRate(1e-28, 100_000)
     model = small_fit(max_iter=12, alpha=1e25, optimizer="sgd", learning_rate=rate).fit(ROWS)
     assert model.history_["gradient_rms"][-1] == np.inf
