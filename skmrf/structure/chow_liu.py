@@ -196,8 +196,10 @@ def _spanning_forest(gain, is_edge):
 def _frequencies(X, n_states, weights):
     """Return the smoothed joint frequencies of the states of one or two columns."""
     observed = (X != MISSING).all(axis=1)
-    codes = np.ravel_multi_index(tuple(X[observed].T), tuple(n_states))
-    counts = np.bincount(codes, weights[observed], minlength=n_states.prod()).reshape(n_states)
+    if not observed.all():
+        X, weights = X[observed], weights[observed]
+    codes = np.ravel_multi_index(tuple(X.T), tuple(n_states))
+    counts = np.bincount(codes, weights, minlength=n_states.prod()).reshape(n_states)
     return (counts + 1.0 / counts.size) / (counts.sum() + 1.0)
 
 

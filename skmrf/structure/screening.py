@@ -138,7 +138,8 @@ def _pairs_below_level(X, weights, n_states, level):
 def pair_tables(X, weights, n_states, max_size=np.inf):
     """Yield the contingency tables of all pairs, block by block.
 
-    Variables with one state are in no block.
+    Variables with one state are in no block. If no entry is missing and the weights are integers,
+    only states above 0 are counted, and the counts of state 0 are differences.
 
     Parameters
     ----------
@@ -161,8 +162,10 @@ def pair_tables(X, weights, n_states, max_size=np.inf):
     """
     blocks = list(_variable_blocks(n_states))
     dtype = _exact_dtype(weights)
+    lowest = int(dtype is np.float32 and X.min(initial=0) >= 0)  # of the states that are counted
+    totals = [_sum_states(X, weights, members, q) for members, q in blocks if lowest]
     for k, (left, q) in enumerate(blocks):
-        for right, r in blocks[k:]:
+        for m, (right, r) in enumerate(blocks[k:], k):
             if q * r > max_size:
                 break  # blocks are sorted by their numbers of states
             if len(left) == len(right) == 1:
@@ -170,14 +173,40 @@ def pair_tables(X, weights, n_states, max_size=np.inf):
                     counts = _joint_counts(X[:, left[0]], X[:, right[0]], weights, (q, r))
                     yield left, right, counts[None, None]
                 continue
-            counts = np.zeros((len(left) * q, len(right) * r))
-            step = max(1, BLOCK_ENTRIES // sum(counts.shape))
-            for start in range(0, len(X), step):
-                rows = slice(start, start + step)
-                columns = _one_hot_columns(X[rows], left, q, dtype)
-                columns *= weights[rows, None]
-                counts += columns.T @ _one_hot_columns(X[rows], right, r, dtype)
-            yield left, right, counts.reshape(len(left), q, len(right), r).transpose(0, 2, 1, 3)
+            states = np.arange(lowest, q), np.arange(lowest, r)
+            tables = _block_tables(X, weights.astype(dtype), (left, right), states)
+            yield left, right, _add_lowest(tables, totals[k], totals[m]) if lowest else tables
+
+
+def _block_tables(X, weights, variables, states):
+    """Return the weighted counts of some states of the pairs of two blocks of variables."""
+    sizes = [(len(v), len(s)) for v, s in zip(variables, states, strict=True)]
+    counts = np.zeros([n * q for n, q in sizes])
+    step = max(1, BLOCK_ENTRIES // sum(counts.shape))
+    for start in range(0, len(X), step):
+        rows = slice(start, start + step)
+        left, right = (
+            _one_hot_columns(X[rows], v, s, weights.dtype)
+            for v, s in zip(variables, states, strict=True)
+        )
+        left *= weights[rows, None]
+        counts += left.T @ right
+    return counts.reshape(*sizes[0], *sizes[1]).transpose(0, 2, 1, 3)
+
+
+def _sum_states(X, weights, variables, q):
+    """Return the weighted counts of the states of variables, shape (n_variables, q)."""
+    return np.stack([np.bincount(X[:, i], weights, q) for i in variables])
+
+
+def _add_lowest(tables, left, right):
+    """Add the state 0 to tables of the other states, from the counts of single variables."""
+    n_left, n_right, q, r = tables.shape
+    out = np.empty((n_left, n_right, q + 1, r + 1))
+    out[:, :, 1:, 1:] = tables
+    out[:, :, 1:, 0] = left[:, None, 1:] - tables.sum(axis=3)
+    out[:, :, 0] = right - out[:, :, 1:].sum(axis=2)
+    return out
 
 
 def _joint_counts(first, second, weights, shape):
@@ -202,10 +231,12 @@ def _exact_dtype(weights):
     return np.float32 if whole else np.float64
 
 
-def _one_hot_columns(X, variables, q, dtype):
-    """Return one column of zeros and ones per state of each variable; all have q states."""
-    equal = X[:, variables, None] == np.arange(q)
-    return equal.reshape(len(X), len(variables) * q).astype(dtype)
+def _one_hot_columns(X, variables, states, dtype):
+    """Return a column of zeros and ones for each of the given states of each variable."""
+    X, n_columns = X[:, variables], len(variables) * len(states)
+    if len(states) == 1:
+        return np.equal(X, states[0]).astype(dtype)
+    return (X[:, :, None] == states).reshape(len(X), n_columns).astype(dtype)
 
 
 def _pearson(tables):

@@ -231,22 +231,23 @@ def test_column_of_row_identifiers(seed):
     assert 0.3 < (found.p_values_[:6, :6] < 1.0).sum() / (whole.p_values_ < 1.0).sum() < 2.6
 
 
-def test_contingency_tables_of_many_states(seed):
+@pytest.mark.parametrize(("lowest", "is_whole"), [(-1, False), (-1, True), (0, False), (0, True)])
+def test_contingency_tables_of_many_states(lowest, is_whole, seed):
     """Columns of many states have blocks of their own; pairs with themselves are left out."""
     rng = np.random.default_rng(seed)
-    n_states = np.array([150, 2, 150, 3])
-    X = np.column_stack([rng.integers(-1, q, 300) for q in n_states]).astype(STATE)
-    weights = rng.uniform(size=300)
+    n_states = np.array([150, 2, 150, 3, 2, 3, 3])
+    X = np.column_stack([rng.integers(lowest, q, 300) for q in n_states]).astype(STATE)
+    weights = rng.integers(0, 4, 300).astype(float) if is_whole else rng.uniform(size=300)
     found = {}
     for left, right, tables in pair_tables(X, weights, n_states):
         pairs = [(i, j, tables[a, b]) for a, i in enumerate(left) for b, j in enumerate(right)]
         found |= {(i, j): table for i, j, table in pairs if i != j}
-    assert {tuple(sorted(pair)) for pair in found} == {(i, j) for j in range(4) for i in range(j)}
+    assert {tuple(sorted(pair)) for pair in found} == {(i, j) for j in range(7) for i in range(j)}
     for (i, j), table in found.items():
         expected = np.zeros((n_states[i], n_states[j]))
         observed = (X[:, i] >= 0) & (X[:, j] >= 0)
         np.add.at(expected, (X[observed, i], X[observed, j]), weights[observed])
-        np.testing.assert_allclose(table, expected, atol=1e-12)
+        np.testing.assert_allclose(table, expected, atol=0.0 if is_whole else 1e-12)
 
 
 def test_default_screen_limits_partners(monkeypatch):
