@@ -156,7 +156,8 @@ def _is_binary(values):
     if values.dtype.kind == "b":
         return np.True_
     if values.dtype.kind in "iu" and values.size:  # needs no temporary array
-        return (values.min() >= 0) & (values.max() <= 1)
+        values = values.view(values.dtype.str.replace("i", "u"))  # negative ones become large
+        return values.max() <= 1
     return (values == 0) | (values == 1)
 
 

@@ -230,9 +230,11 @@ def describe_hidden_units(energy, data, seed):
     rng = np.random.default_rng(seed)
     few = rng.permutation(data.X.shape[0])[:N_DESCRIBED_ROWS]
     rows = dense_rows(data.take(few).X)
-    H = energy.hidden_means(rows).astype(float)
+    H = energy.hidden_means(rows)
+    means = H.mean(axis=0, dtype=float)
+    H -= means.astype(H.dtype)
     return {
-        "hidden_means_": H.mean(axis=0),
-        "hidden_stds_": H.std(axis=0),
+        "hidden_means_": means,
+        "hidden_stds_": np.sqrt(np.einsum("ij,ij->j", H, H) / len(H)).astype(float),
         **rows_of_log_partition(data, rng),
     }
