@@ -76,6 +76,12 @@ def _is_finite(value):
         return False
 
 
+def check_bytes(max_bytes):
+    """Raise a ValueError unless a limit of memory is at least 0; inf means no limit."""
+    if not max_bytes >= 0:
+        raise ValueError(f"max_bytes must be a number of bytes, at least 0; got {max_bytes!r}.")
+
+
 def check_number_or(names, name, value, **bounds):
     """Return the value if it is one of ``names`` or a number in a range, or raise a ValueError."""
     is_name = value is None or isinstance(value, str)

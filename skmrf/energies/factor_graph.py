@@ -104,7 +104,7 @@ class FactorGraph(TableEnergy):
                 f"log_potentials has {len(flat)} numbers, but the tables of the cliques "
                 f"have {self.layout.n_parameters} entries in total; give one number per entry."
             )
-        return np.array(flat, dtype=float)
+        return np.array(_real_numbers(flat, "log_potentials"), dtype=float)
 
     def _concatenate_tables(self, tables):
         layout = self.layout
@@ -115,12 +115,11 @@ class FactorGraph(TableEnergy):
             )
         flat = np.full(layout.n_parameters, np.nan)
         for a, table in enumerate(tables):
-            table = np.asarray(table, dtype=float)
-            shape = layout.shape(a)
+            name = f"The table of clique {a} {layout.cliques[a]}"
+            table, shape = _real_numbers(table, name), layout.shape(a)
             if table.shape != shape and (table.size != layout.table_size[a] or table.ndim != 1):
                 raise ValueError(
-                    f"The table of clique {a} {layout.cliques[a]} has shape {table.shape}, but "
-                    f"its variables have {shape} states."
+                    f"{name} has shape {table.shape}, but its variables have {shape} states."
                 )
             start = layout.table_start[a]
             entries = flat[start : start + table.size]
@@ -302,6 +301,17 @@ class MatrixFactorGraph(FactorGraph):
         total, states = split_phases(signed_phases)
         entries = self.positions["entries"]
         return total + dense_tables.table_frequencies(states, self.n_states, entries)
+
+
+def _real_numbers(values, name):
+    """Return an array of floats; raise a ValueError for texts, dates and complex numbers."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "biufO":
+        raise ValueError(
+            f"{name} holds values of type {values.dtype}; log-potentials must be real numbers, in "
+            "nats."
+        )
+    return values.astype(float, copy=False)
 
 
 def pair_strengths(graph):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.codes import STATE, check_evidence
-from .._utils.parameters import check_choice, check_generator, check_options
+from .._utils.parameters import check_bytes, check_choice, check_generator, check_options
 from ..energies import FactorGraph
 from ..energies.protocols import factor_graph_of
 from ..exact import elimination
@@ -47,6 +47,7 @@ class ConditionedModel:
     @classmethod
     def from_energy(cls, energy, evidence, max_bytes, random_state):
         """Check the evidence and return the conditioned model."""
+        check_bytes(max_bytes)
         graph = factor_graph_of(energy)
         evidence = check_evidence(evidence, graph.n_states)
         row = np.full(graph.n_variables, -1, dtype=STATE)

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._utils.codes import check_evidence
 from .._utils.interrupts import limit_time, remaining_time
-from .._utils.parameters import check_choice, check_number
+from .._utils.parameters import check_bytes, check_choice, check_number
 from .._utils.results import Assignment
 from .._utils.warn import warn_caller
 from ..energies.protocols import check_energy
@@ -78,6 +78,7 @@ def log_partition(
     ('exact', 12.227)
     """
     check_energy(energy)
+    check_bytes(max_bytes)
     evidence = check_evidence(evidence, energy.n_states)
     conditioned = energy.condition(evidence) if evidence else energy
     if "order" in options:

@@ -83,6 +83,22 @@ from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts,
         ),
         (
             [2, 2],
+            [(0,), (0, 1)],
+            [["0", "1"], np.zeros(4)],
+            None,
+            "The table of clique 0 (0,) holds values of type <U1; log-potentials must be real "
+            "numbers, in nats.",
+        ),
+        (
+            [2],
+            [(0,)],
+            np.array([0.0, 1j]),
+            None,
+            "log_potentials holds values of type complex128; log-potentials must be real numbers, "
+            "in nats.",
+        ),
+        (
+            [2, 2],
             [(0,), (1,)],
             [np.zeros(2), [-np.inf, -np.inf]],
             None,

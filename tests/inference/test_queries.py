@@ -120,6 +120,13 @@ def test_invalid_evidence_raises(query, evidence, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("max_bytes", [-1, np.nan])
+def test_invalid_max_bytes_raises(max_bytes):
+    with pytest.raises(ValueError, match="max_bytes must be a number of bytes, at least 0; got"):
+        inference.log_partition(ZOO["orders"](0), max_bytes=max_bytes)
+    inference.log_partition(ZOO["orders"](0), max_bytes=np.inf)
+
+
 @pytest.mark.parametrize("query", METHODS, ids=lambda q: q.__name__)
 def test_unknown_method_raises(query):
     with pytest.raises(ValueError) as caught:
