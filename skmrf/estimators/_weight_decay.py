@@ -43,6 +43,7 @@ SHORT, MAX_SHORT_UPDATES = 3, 4000  # a fit that compares strengths has a third 
 N_TEMPERATURES, MIN_CHAINS, MAX_CHAINS = (1000, 4000), 64, 256
 NARROW = 0.2  # nats; width of an interval of log Z for which the first length is enough
 MAX_SUMMED = 12  # units whose states are summed exactly, in less time than annealing takes
+N_DEVICE_CHAINS = 128  # the default of ais, so that a device compiles nothing for a later log Z
 MAX_SCORE_WORK = 1e8  # draws of the first run in one direction, if more than MIN_CHAINS are moved
 
 
@@ -430,6 +431,7 @@ def _score(energy, rows, start, device):
         return energy.log_marginal(rows.X) - exact.log_partition(energy)
     n_affordable = MAX_SCORE_WORK / (N_TEMPERATURES[0] * energy.sweep_work)
     n_chains = int(np.clip(n_affordable, MIN_CHAINS, MAX_CHAINS))
+    n_chains = n_chains if device == "cpu" else N_DEVICE_CHAINS
     how = {"n_chains": n_chains, "start": start, "random_state": 0, "device": device}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
