@@ -12,15 +12,7 @@ import numpy as np
 
 from ._jit import assume_distinct, borrowed, inlined, kernel, lowest_bit
 from .elimination import draw_categorical
-from .layers import (
-    BLOCK,
-    N_STREAMS,
-    draw_layer,
-    logistic_noise,
-    n_words,
-    softplus_sums,
-    start_streams,
-)
+from .layers import BLOCK, N_STREAMS, logistic_noise, n_words, start_streams
 from .products import multiply
 from .tables import fill_entries
 
@@ -129,20 +121,16 @@ def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, sco
 
 @kernel
 def sweep_coupled(
-    product, coupling, weights, bias, odds, hidden_bias, betas, order, clamped, seeds, is_new,
-    field, X, log_weights,
+    product, coupling, bias, odds, betas, order, from_hidden, clamped, seeds, is_new, field, X,
+    log_weights,
 ):  # fmt: skip
-    """Run Gibbs sweeps of coupled visible variables and a layer of hidden units.
+    """Run Gibbs sweeps on a binary pairwise model, whose states are rows of ``X``, one per chain.
 
-    A sweep samples all hidden units given the visible variables, then the visible variables one
-    after the other. Rows of ``X``, the states of the visible variables, are chains. ``is_new`` is
-    True if ``field`` must be computed. ``hidden_bias`` has one row. Without hidden units,
-    ``seeds`` has shape (n_sweeps, n_blocks, 4), otherwise (2 * n_sweeps, n_blocks, 4).
-    :func:`sweep_binary` explains the other arguments.
+    ``is_new`` is True if the fields must be computed. ``product`` is an address, see
+    :func:`~skmrf._kernels.products.multiply`, and other arguments are as in :func:`sweep_binary`.
     """
-    n_chains, (n, n_hidden), kind = X.shape[0], weights.shape, weights.dtype
-    V, no_shift = np.empty((n, n_chains), kind), np.zeros(n_hidden, kind)
-    H, from_hidden = np.empty((n_chains, n_hidden), kind), np.empty((n, n_chains), kind)
+    n_chains, n = X.shape
+    V = np.empty((n, n_chains), bias.dtype)
     for i in range(n):
         for c in range(n_chains):
             V[i, c] = X[c, i]
@@ -151,30 +139,11 @@ def sweep_coupled(
         for c in range(n_chains):
             for i in range(n):
                 field[c, i] += bias[i]
-    given = coupling, bias, odds
-    if n_hidden == 0:
-        sweep_binary(*given, betas, order, from_hidden[:0], clamped, seeds, field, V, log_weights)
-    for t in range(betas.size - 1 if n_hidden > 0 else 0):
-        multiply(product, V.T, weights, H)
-        if betas[t + 1] != betas[t]:
-            add_softplus(H, hidden_bias, betas[t + 1], 1.0, log_weights)
-            add_softplus(H, hidden_bias, betas[t], -1.0, log_weights)
-        draw_layer(H, hidden_bias, betas[t + 1], no_shift, seeds[2 * t])
-        multiply(product, weights, H.T, from_hidden)
-        path, noise = betas[t : t + 2], seeds[2 * t + 1 : 2 * t + 2]
-        sweep_binary(*given, path, order, from_hidden, clamped, noise, field, V, log_weights)
+    given = coupling, bias, odds, betas
+    sweep_binary(*given, order, from_hidden, clamped, seeds, field, V, log_weights)
     for i in range(n):
         for c in range(n_chains):
             X[c, i] = V[i, c]
-
-
-@kernel
-def add_softplus(activation, bias, scale, sign, log_weights):
-    """Add the signed sum over the hidden units of softplus to the log weight of each chain."""
-    sums = np.empty(log_weights.size)
-    softplus_sums(activation, bias, scale, sums)
-    for c in range(sums.size):
-        log_weights[c] += sign * sums[c]
 
 
 @kernel

@@ -192,6 +192,35 @@ def sweep_from_hidden(
 
 
 @kernel
+def draw_hidden(product, weights, hidden_bias, before, beta, seeds, X, from_hidden, log_weights):
+    """Draw the hidden units given the visible variables; write the fields that they produce.
+
+    ``from_hidden`` receives the product of the weights and the hidden states, with a column for
+    each chain. If the inverse temperature changes, the log weights increase.
+    """
+    n_chains, n_hidden, kind = X.shape[0], weights.shape[1], weights.dtype
+    V, H = np.empty(X.shape, kind), np.empty((n_chains, n_hidden), kind)
+    for c in range(n_chains):
+        for i in range(X.shape[1]):
+            V[c, i] = X[c, i]
+    multiply(product, V, weights, H)
+    if beta != before:
+        add_softplus(H, hidden_bias, beta, 1.0, log_weights)
+        add_softplus(H, hidden_bias, before, -1.0, log_weights)
+    draw_layer(H, hidden_bias, beta, np.zeros(n_hidden, kind), seeds)
+    multiply(product, weights, H.T, from_hidden)
+
+
+@kernel
+def add_softplus(activation, bias, scale, factor, out):
+    """Add the sums of :func:`softplus_sums`, times a factor, to ``out``."""
+    sums = np.empty(out.size)
+    softplus_sums(activation, bias, scale, sums)
+    for c in range(out.size):
+        out[c] += factor * sums[c]
+
+
+@kernel
 def sweep_bipartite(
     product, weights, visible_bias, hidden_bias, odds, constant, betas, seeds, clamped, X,
     log_weights,
@@ -207,7 +236,6 @@ def sweep_bipartite(
     kind = weights.dtype.type
     V, H = np.empty(X.shape, weights.dtype), np.empty((n_chains, n_hidden), weights.dtype)
     shift, no_shift = np.empty_like(odds), np.zeros(n_hidden, weights.dtype)
-    after, before = np.empty(n_chains), np.empty(n_chains)
     for c in range(n_chains):
         for i in range(X.shape[1]):
             V[c, i] = X[c, i]
@@ -215,13 +243,13 @@ def sweep_bipartite(
         beta, change = betas[t + 1], betas[t + 1] - betas[t]
         multiply(product, V, weights, H)
         if change != 0.0:
-            softplus_sums(H, hidden_bias, beta, after)
-            softplus_sums(H, hidden_bias, betas[t], before)
+            add_softplus(H, hidden_bias, beta, 1.0, log_weights)
+            add_softplus(H, hidden_bias, betas[t], -1.0, log_weights)
             for c in range(n_chains):
                 row, total = min(c, visible_bias.shape[0] - 1), 0.0
                 for i in range(V.shape[1]):
                     total += V[c, i] * (visible_bias[row, i] - odds[i])
-                log_weights[c] += change * (total - constant) + (after[c] - before[c])
+                log_weights[c] += change * (total - constant)
         draw_layer(H, hidden_bias, beta, no_shift, seeds[2 * t])
         multiply(product, H, weights.T, V)
         for i in range(odds.size):

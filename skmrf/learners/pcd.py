@@ -92,7 +92,7 @@ class PCD(ParticleLearner):
             state = self._restart(energy, batch.step, state, rng)
         move = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
         after = replace(move(energy, state), energy=energy)
-        flip_rate = RareArray.of((after.X != state.X).mean())
+        flip_rate = RareArray.share(after.X != state.X)
         return positive, after.phase, after, {"flip_rate": flip_rate}
 
     def _restart(self, energy, step, state, rng):

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._kernels._jit import read_only
 from .._kernels.gibbs import sweep_coupled
-from .._kernels.layers import sweep_bipartite
+from .._kernels.layers import draw_hidden, sweep_bipartite
 from .._kernels.products import find_product
 from ..energies.conditionals import (
     BinaryConditionals,
@@ -144,17 +144,18 @@ def sweep_coupled_layers(
     odds, from_reference, _ = reference_odds(reference)
     constant += n_hidden * np.log(2.0) + from_reference
     log_weights += (betas[-1] - betas[0]) * constant
-    arrays = coupling, weights, visible_bias, odds.astype(dtype), hidden_bias[None]
-    arrays = [read_only(np.ascontiguousarray(a)) for a in arrays]
+    arrays = coupling, visible_bias, odds.astype(dtype), weights, hidden_bias[None]
+    *given, weights, hidden_bias = (read_only(np.ascontiguousarray(a)) for a in arrays)
     clamped = read_only(np.ascontiguousarray(clamped.T))
-    field, start = _aligned_zeros(len(X), n, dtype), 0
-    n_updates = X.size + len(X) * (n_hidden + weights.size // WEIGHTS_AN_UPDATE)
-    for path in split_path(betas, n_updates, REFRESH):
-        n_sweeps, is_new = len(path) - 1, start % REFRESH == 0
-        seeds = random_seeds(generators, 2 * n_sweeps if n_hidden else n_sweeps)
-        given = path, order, clamped, seeds, is_new, field
-        sweep_coupled(find_product(dtype), *arrays, *given, X, log_weights)
-        start += n_sweeps
+    field, start, product = _aligned_zeros(len(X), n, dtype), 0, find_product(dtype)
+    from_hidden = np.empty((n, len(X)) if n_hidden else (0, 0), dtype=dtype)
+    for path in split_path(betas, X.size, 1 if n_hidden else REFRESH):
+        is_new, start = start % REFRESH == 0, start + len(path) - 1
+        if n_hidden:
+            arrays = random_seeds(generators, 1)[0], X, from_hidden, log_weights
+            draw_hidden(product, weights, hidden_bias, *path.tolist(), *arrays)
+        arrays = from_hidden, clamped, random_seeds(generators, len(path) - 1), is_new, field
+        sweep_coupled(product, *given, path, order, *arrays, X, log_weights)
 
 
 def align_couplings(conditionals):
