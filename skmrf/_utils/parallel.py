@@ -196,7 +196,7 @@ def _try(function, block):
     """Return the result of a call and None, or None and its exception."""
     try:
         return function(*block), None
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
         return None, error
 
 
@@ -259,37 +259,35 @@ def matrix_product(A, B):
     return out
 
 
-def gram_matrix(X, weights):
-    """Return ``X.T @ diag(weights) @ X``; threads compute the products of blocks of rows.
+def gram_matrix(*parts):
+    """Return the sum of ``X.T @ diag(weights) @ X``; threads multiply blocks of rows.
 
     The blocks do not depend on the number of threads, so that the result does not.
 
     Parameters
     ----------
-    X : ndarray or array of JAX of shape (n_rows, n_columns)
-        Numbers.
-    weights : ndarray or array of JAX of shape (n_rows,)
-        Weights of the rows, of any sign.
+    *parts : tuple of (X, weights)
+        Arrays of numpy or of JAX: numbers of shape (n_rows, n_columns), and weights of the rows, of
+        any sign, of shape (n_rows,).
 
     Returns
     -------
     array of shape (n_columns, n_columns)
         Gram matrix.
     """
-    if not isinstance(X, np.ndarray):
-        return X.T @ (X * weights[:, None])
+    if not isinstance(parts[0][0], np.ndarray):
+        return sum(X.T @ (X * weights[:, None]) for X, weights in parts)
 
-    def compute(rows):
+    def compute(X, weights, rows):
         x = X[rows].astype(float, copy=False)
         return x.T @ (x * weights[rows, None])
 
-    n_rows, n_columns = X.shape
+    n_columns = parts[0][0].shape[1]
     size = int(np.clip(n_columns**2 // 256, *GRAM_ROWS))  # large matrices are added rarely
+    blocks = [(*part, slice(s, s + size)) for part in parts for s in range(0, len(part[0]), size)]
     total = np.zeros((n_columns, n_columns))
-    for first in range(0, n_rows, GRAMS * size):
-        last = min(first + GRAMS * size, n_rows)
-        blocks = [(slice(s, min(s + size, last)),) for s in range(first, last, size)]
-        for gram in run_blocks(compute, blocks, None):
+    for first in range(0, len(blocks), GRAMS):
+        for gram in run_blocks(compute, blocks[first : first + GRAMS], None):
             total += gram
     return total
 

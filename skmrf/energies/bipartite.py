@@ -323,7 +323,7 @@ class BipartiteEnergy(LayeredEnergy):
         """Return the arguments of the kernel that do not depend on the part of the rows."""
         dtype, n_rows = self.weights.dtype, len(weights)
         visible = dense_rows(visible)[:]
-        if visible.dtype != STATE:
+        if visible.dtype not in (np.int8, STATE):  # the kernel is compiled for few types
             visible = visible.astype(dtype, copy=False)
         bias = bias_rows(self.hidden_bias, n_rows)
         hidden = np.empty((0, 0), dtype) if hidden is None else hidden.astype(dtype, copy=False)

@@ -395,9 +395,9 @@ def test_gram_matrices_in_blocks(shape, monkeypatch):
     monkeypatch.setattr(parallel, "GRAMS", 2)
     rng = np.random.default_rng(3)
     X, weights = rng.integers(0, 3, shape).astype(np.int16), rng.normal(size=shape[0])
-    alone = parallel.gram_matrix(X, weights)
+    alone = parallel.gram_matrix((X, weights))
     with parallel.parallel_jobs(2):
-        assert np.array_equal(parallel.gram_matrix(X, weights), alone)
+        assert np.array_equal(parallel.gram_matrix((X, weights)), alone)
     np.testing.assert_allclose(alone, (X.T * weights) @ X, atol=1e-10)
 
 
