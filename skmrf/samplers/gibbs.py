@@ -17,6 +17,7 @@ from .layers import (
     align_couplings,
     bipartite_arrays,
     random_seeds,
+    reference_odds,
     split_path,
     sweep_coupled_layers,
     sweep_layers,
@@ -279,7 +280,7 @@ def sweep(
     if run is not _table_block:
         n_blocks = blocks_per_unit(energy, len(X), len(betas) - 1)
     if run is _coupled_blocks:
-        conditionals = align_couplings(conditionals)
+        conditionals, reference = align_couplings(conditionals), reference_odds(reference)
     tasks = []
     for chains, rngs in split_chains(len(X), generators, n_blocks):
         arrays = X[chains], clamped[chains], log_weights[chains]

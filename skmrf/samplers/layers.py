@@ -124,8 +124,8 @@ def sweep_coupled_layers(
     ----------
     conditionals : CoupledLayerConditionals
         Couplings :math:`K`, weights :math:`W` and biases, from :func:`align_couplings`.
-    reference : Product
-        Distribution of the visible variables at beta = 0.
+    reference : tuple
+        Result of :func:`reference_odds` for the distribution at beta = 0.
     betas : ndarray of shape (n_sweeps + 1,)
         Path of inverse temperatures.
     order : ndarray of int
@@ -140,12 +140,9 @@ def sweep_coupled_layers(
         One generator per block of chains.
     """
     coupling, weights, visible_bias, hidden_bias, constant = conditionals
-    (n, n_hidden), dtype = weights.shape, weights.dtype
-    odds, from_reference, _ = reference_odds(reference)
-    constant += n_hidden * np.log(2.0) + from_reference
-    log_weights += (betas[-1] - betas[0]) * constant
-    arrays = coupling, visible_bias, odds.astype(dtype), weights, hidden_bias[None]
-    *given, weights, hidden_bias = (read_only(np.ascontiguousarray(a)) for a in arrays)
+    (n, n_hidden), dtype, (odds, from_reference, _) = weights.shape, weights.dtype, reference
+    log_weights += (betas[-1] - betas[0]) * (constant + n_hidden * np.log(2.0) + from_reference)
+    given = coupling, visible_bias, read_only(odds.astype(dtype, copy=False))
     clamped = read_only(np.ascontiguousarray(clamped.T))
     field, start, product = _aligned_zeros(len(X), n, dtype), 0, find_product(dtype)
     from_hidden = np.empty((n, len(X)) if n_hidden else (0, 0), dtype=dtype)
@@ -170,14 +167,14 @@ def align_couplings(conditionals):
     -------
     CoupledLayerConditionals
         The same conditionals. The couplings have further columns of zeros, or no rows if all of
-        them are zero.
+        them are zero. The hidden biases are a matrix with one row.
     """
-    conditionals = _with_layer(conditionals)
-    coupling = conditionals.coupling
+    coupling, *arrays, hidden_bias, constant = _with_layer(conditionals)
     n = len(coupling) if coupling.any() else 0
     aligned = _aligned_zeros(n, len(coupling), coupling.dtype)
     aligned[:, : len(coupling)] = coupling[:n]
-    return conditionals._replace(coupling=aligned)
+    arrays = (read_only(np.ascontiguousarray(a)) for a in (aligned, *arrays, hidden_bias[None]))
+    return CoupledLayerConditionals(*arrays, constant)
 
 
 def _aligned_zeros(n_rows, n_columns, dtype):

@@ -514,7 +514,7 @@ def test_products_of_empty_matrices(shape):
 
 
 def test_both_libraries_multiply():
-    """numpy's own library is used where it has one, and results differ from no product at all."""
+    """Numpy's own library is used where it has one, and results differ from no product at all."""
     dtype = np.dtype(np.float32)
     has_own = any(
         hasattr(library.dynlib, "scipy_sgemm_64_")
