@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import partial
 from itertools import pairwise, product, starmap
@@ -156,9 +156,7 @@ def _run_threads(n_threads, function, blocks):
     """
     key = os.getpid(), n_threads  # a forked process has no threads
     if key not in _pools:
-        _pools[key] = SimpleQueue()
-        for _ in range(n_threads - 1):
-            Thread(target=_serve, args=(_pools[key],), name="skmrf", daemon=True).start()
+        _pools[key] = _start_threads(n_threads - 1)
     results, waiting, done = [None] * len(blocks), deque(enumerate(blocks)), SimpleQueue()
     call = partial(_make_calls, function, waiting, done)
     with _blas:
@@ -173,8 +171,16 @@ def _run_threads(n_threads, function, blocks):
                     raise error
         finally:
             vars(_thread).pop("is_worker", None)
-            waiting.clear()  # after an error
+            waiting.clear()  # after Ctrl-C
     return results
+
+
+def _start_threads(n_threads):
+    """Return a queue whose tasks are run by new threads."""
+    tasks = SimpleQueue()
+    for _ in range(n_threads):
+        Thread(target=_serve, args=(tasks,), name="skmrf", daemon=True).start()
+    return tasks
 
 
 def _serve(tasks):
@@ -185,19 +191,20 @@ def _serve(tasks):
 
 
 def _make_calls(function, waiting, done):
-    """Call a function with blocks until none waits; put the numbers and results into a queue."""
+    """Call a function with waiting blocks; put the number, result and error of each into a queue.
+
+    After an error, no block waits.
+    """
     while waiting:
-        with suppress(IndexError):  # another thread took the last block
+        try:
             k, block = waiting.popleft()
-            done.put((k, *_try(function, block)))
-
-
-def _try(function, block):
-    """Return the result of a call and None, or None and its exception."""
-    try:
-        return function(*block), None
-    except BaseException as error:
-        return None, error
+        except IndexError:  # another thread took the last block
+            return
+        try:
+            done.put((k, function(*block), None))
+        except BaseException as error:
+            waiting.clear()
+            done.put((k, None, error))
 
 
 def _yield_all(parallel, function, blocks):

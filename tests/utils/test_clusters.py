@@ -445,6 +445,34 @@ def test_errors_of_blocks_are_raised():
     assert list(parallel.run_blocks(abs, [(-1,), (2,)], 2)) == [1, 2]
 
 
+def test_blocks_run_in_this_thread_and_others():
+    """Check the order of results, one level of threads, and the end of waiting blocks."""
+    both = threading.Barrier(2)
+
+    def nested(k):
+        if k < 2:
+            both.wait(60)  # so that two threads run
+        inner = parallel.run_blocks(lambda _: threading.get_ident(), [(0,), (1,)], 2)
+        return k, set(inner) == {threading.get_ident()}, threading.get_ident()
+
+    found = parallel.run_blocks(nested, [(k,) for k in range(9)], 2)
+    numbers, is_flat, threads = zip(*found, strict=True)
+    assert numbers == tuple(range(9))
+    assert all(is_flat)
+    assert len(set(threads)) == 2
+    assert threading.get_ident() in threads
+    calls = []
+
+    def fail(k):
+        calls.append(k)
+        both.wait(60)
+        raise ValueError(k)
+
+    with pytest.raises(ValueError, match=r"0|1"):
+        list(parallel.run_blocks(fail, [(k,) for k in range(9)], 2))
+    assert sorted(calls) == [0, 1]
+
+
 @pytest.mark.parametrize("kind", [BoltzmannMachine, DiscreteMRF])
 def test_n_jobs_of_a_fit_is_the_number_of_threads(kind, monkeypatch, seed):
     """Check that blocks of chains run in threads with joblib's default backend of processes."""
