@@ -29,7 +29,7 @@ BATCH = 256
 STEPS_PER_CALL = 8
 COMPILED = (
     (sampler, "sweep_tables"),
-    (layers, "sweep_binary"),
+    (layers, "sweep_coupled"),
     (table_backed, "add_moments"),
     (table_backed, "binary_form"),
     (FactorGraph, "_add_gram"),

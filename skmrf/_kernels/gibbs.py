@@ -13,6 +13,7 @@ import numpy as np
 from ._jit import assume_distinct, borrowed, inlined, kernel, lowest_bit
 from .elimination import draw_categorical
 from .layers import BLOCK, N_STREAMS, logistic_noise, n_words, start_streams
+from .products import multiply
 from .tables import fill_entries
 
 GROUP = 16  # variables whose changes are added to the fields together; a multiple of 4
@@ -116,6 +117,33 @@ def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, sco
         x[i] = new
         for e in range(first, last):
             entry[np.uint64(cliques[e])] += (new - old) * strides[e]
+
+
+@kernel
+def sweep_coupled(
+    product, coupling, bias, odds, betas, order, from_hidden, clamped, seeds, is_new, field, X,
+    log_weights,
+):  # fmt: skip
+    """Run Gibbs sweeps on a binary pairwise model, whose states are rows of ``X``, one per chain.
+
+    ``is_new`` is True if the fields must be computed. ``product`` is an address, see
+    :func:`~skmrf._kernels.products.multiply`, and other arguments are as in :func:`sweep_binary`.
+    """
+    n_chains, n = X.shape
+    V = np.empty((n, n_chains), bias.dtype)
+    for i in range(n):
+        for c in range(n_chains):
+            V[i, c] = X[c, i]
+    if is_new:
+        multiply(product, V[: coupling.shape[0]].T, coupling, field)
+        for c in range(n_chains):
+            for i in range(n):
+                field[c, i] += bias[i]
+    given = coupling, bias, odds, betas
+    sweep_binary(*given, order, from_hidden, clamped, seeds, field, V, log_weights)
+    for i in range(n):
+        for c in range(n_chains):
+            X[c, i] = V[i, c]
 
 
 @kernel

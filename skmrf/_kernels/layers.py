@@ -12,8 +12,9 @@ result is above 1e-17.
 
 import numpy as np
 
-from ._jit import assume_distinct, borrowed, inlined, kernel
+from ._jit import assume_distinct, borrowed, copy_into, inlined, kernel
 from .exponential import exponentials, logarithms, uniform_odds
+from .products import multiply
 
 GROUP = 64  # factors of at most 2 per logarithm, so that their product does not overflow
 LOG2_E = 1.4426950408889634
@@ -155,24 +156,147 @@ def draw_layer(activation, bias, scale, shift, seeds):
             activation[c, j] = one if is_one else zero
 
 
-@kernel
-def draw_layer_with_means(activation, bias, shift, seeds, means):
-    """Replace activations by states as :func:`draw_layer` does, and write the means of the units.
+@inlined
+def take_rows(array, first, last):
+    """Return some rows of an array, or its only row if that applies to all chains."""
+    return array if array.shape[0] == 1 else array[first:last]
 
-    A thread waits for Python's lock after each compiled function. So a call of this function takes
-    less time than calls of both functions.
+
+@kernel
+def sweep_from_hidden(
+    product, weights, visible_bias, hidden_bias, seeds, H, X, means, states, first, last
+):
+    """Run Gibbs sweeps of the chains ``first .. last``, starting from their hidden states ``H``.
+
+    A sweep samples visible given hidden units, then hidden given visible units. ``X`` receives the
+    visible states of the last sweep, ``means`` the means of the hidden units given ``X``, and
+    ``states`` hidden states with these means. ``seeds`` has shape (2 * n_sweeps, n_blocks, 4).
+    ``product`` is from :func:`~skmrf._kernels.products.find_product`.
     """
-    unit_means(activation, bias, means)
-    draw_layer(activation, bias, activation.dtype.type(1), shift, seeds)
+    visible_bias = take_rows(visible_bias, first, last)
+    hidden_bias = take_rows(hidden_bias, first, last)
+    means, states, block = means[first:last], states[first:last], first // BLOCK
+    one, no_shift = weights.dtype.type(1), np.zeros(max(weights.shape), weights.dtype)
+    V = np.empty((last - first, weights.shape[0]), weights.dtype)
+    for c in range(last - first):
+        copy_into(H[first + c], states[c])
+    for t in range(0, seeds.shape[0], 2):
+        multiply(product, states, weights.T, V)
+        draw_layer(V, visible_bias, one, no_shift, seeds[t, block:])
+        multiply(product, V, weights, states)
+        unit_means(states, hidden_bias, means)
+        draw_layer(states, hidden_bias, one, no_shift, seeds[t + 1, block:])
+    for c in range(last - first):
+        for i in range(V.shape[1]):
+            X[first + c, i] = V[c, i]
 
 
 @kernel
-def weighted_means(activation, bias, row_weights):
-    """Replace activations by the means of the units, times the weight of the row."""
-    unit_means(activation, bias, activation)
-    for c in range(activation.shape[0]):
-        for j in range(activation.shape[1]):
-            activation[c, j] *= row_weights[c]
+def draw_hidden(product, weights, hidden_bias, before, beta, seeds, X, from_hidden, log_weights):
+    """Draw the hidden units given the visible variables; write the fields that they produce.
+
+    ``from_hidden`` receives the product of the weights and the hidden states, with a column for
+    each chain. If the inverse temperature changes, the log weights increase.
+    """
+    n_chains, n_hidden, kind = X.shape[0], weights.shape[1], weights.dtype
+    V, H = np.empty(X.shape, kind), np.empty((n_chains, n_hidden), kind)
+    for c in range(n_chains):
+        for i in range(X.shape[1]):
+            V[c, i] = X[c, i]
+    multiply(product, V, weights, H)
+    if beta != before:
+        add_softplus(H, hidden_bias, beta, 1.0, log_weights)
+        add_softplus(H, hidden_bias, before, -1.0, log_weights)
+    draw_layer(H, hidden_bias, beta, np.zeros(n_hidden, kind), seeds)
+    multiply(product, weights, H.T, from_hidden)
+
+
+@kernel
+def add_softplus(activation, bias, scale, factor, out):
+    """Add the sums of :func:`softplus_sums`, times a factor, to ``out``."""
+    sums = np.empty(out.size)
+    softplus_sums(activation, bias, scale, sums)
+    for c in range(out.size):
+        out[c] += factor * sums[c]
+
+
+@kernel
+def sweep_bipartite(
+    product, weights, visible_bias, hidden_bias, odds, constant, betas, seeds, clamped, X,
+    log_weights,
+):  # fmt: skip
+    """Run Gibbs sweeps of two layers along a path of inverse temperatures.
+
+    A sweep samples hidden given visible units, then visible given hidden units. ``odds`` has the
+    log odds of the visible units in the reference, and ``constant`` is subtracted from the log
+    ratio of model and reference. ``X`` and ``log_weights`` are updated in place. ``seeds`` has
+    shape (2 * n_sweeps, n_blocks, 4).
+    """
+    n_chains, n_hidden = X.shape[0], weights.shape[1]
+    kind = weights.dtype.type
+    V, H = np.empty(X.shape, weights.dtype), np.empty((n_chains, n_hidden), weights.dtype)
+    shift, no_shift = np.empty_like(odds), np.zeros(n_hidden, weights.dtype)
+    for c in range(n_chains):
+        for i in range(X.shape[1]):
+            V[c, i] = X[c, i]
+    for t in range(betas.size - 1):
+        beta, change = betas[t + 1], betas[t + 1] - betas[t]
+        multiply(product, V, weights, H)
+        if change != 0.0:
+            add_softplus(H, hidden_bias, beta, 1.0, log_weights)
+            add_softplus(H, hidden_bias, betas[t], -1.0, log_weights)
+            for c in range(n_chains):
+                row, total = min(c, visible_bias.shape[0] - 1), 0.0
+                for i in range(V.shape[1]):
+                    total += V[c, i] * (visible_bias[row, i] - odds[i])
+                log_weights[c] += change * (total - constant)
+        draw_layer(H, hidden_bias, beta, no_shift, seeds[2 * t])
+        multiply(product, H, weights.T, V)
+        for i in range(odds.size):
+            shift[i] = kind(1.0 - beta) * odds[i]
+        draw_layer(V, visible_bias, beta, shift, seeds[2 * t + 1])
+        for c in range(clamped.shape[0]):
+            for i in range(V.shape[1]):
+                if clamped[c, i]:
+                    V[c, i] = X[c, i]
+    for c in range(n_chains):
+        for i in range(X.shape[1]):
+            X[c, i] = V[c, i]
+
+
+@kernel
+def fill_layers(
+    product, weights, hidden_bias, visible, hidden, row_weights, V, H, visible_sums, hidden_sums,
+    first, last, unit,
+):  # fmt: skip
+    """Write the states of both layers in the rows ``first .. last``, for a product of all rows.
+
+    ``V`` receives the visible states. ``H`` receives the hidden states times the weights of the
+    rows; if ``hidden`` has no rows, it receives the means of the hidden units instead of states.
+    The weighted sums of the units are added to row ``unit`` of ``visible_sums`` and of
+    ``hidden_sums``.
+    """
+    V, H, hidden_bias = V[first:last], H[first:last], take_rows(hidden_bias, first, last)
+    visible_sum, hidden_sum = visible_sums[unit], hidden_sums[unit]
+    kind = weights.dtype.type
+    for c in range(last - first):
+        weight = row_weights[first + c]
+        for i in range(V.shape[1]):
+            x = kind(visible[first + c, i])
+            V[c, i] = x
+            visible_sum[i] += weight * x
+    if hidden.shape[0] > 0:
+        for c in range(last - first):
+            copy_into(hidden[first + c], H[c])
+    else:
+        multiply(product, V, weights, H)
+        unit_means(H, hidden_bias, H)
+    for c in range(last - first):
+        weight = row_weights[first + c]
+        for j in range(H.shape[1]):
+            x = weight * H[c, j]
+            H[c, j] = x
+            hidden_sum[j] += x
 
 
 @inlined

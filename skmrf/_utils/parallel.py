@@ -2,13 +2,14 @@
 
 import os
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
+from functools import partial
 from itertools import pairwise, product, starmap
 from math import ceil
 from numbers import Integral
-from threading import Lock, local
+from queue import SimpleQueue
+from threading import Lock, Thread, local
 
 import numpy as np
 from joblib import cpu_count, parallel_config
@@ -23,7 +24,7 @@ GRAMS = 32  # Gram matrices that are in memory together
 
 _n_threads = ContextVar("n_threads", default=None)
 _thread = local()  # its attribute is_worker exists in threads of a pool
-_pools = {}  # by process and number of threads
+_pools = {}  # queues of tasks of threads, by process and number of threads
 
 
 @contextmanager
@@ -148,17 +149,62 @@ def _number_of_threads(n_threads):
 
 
 def _run_threads(n_threads, function, blocks):
-    """Yield the results of all calls, in order, from threads that are kept between calls.
+    """Return the results of all calls, in order, from this thread and threads that are kept.
 
-    Threads of joblib are started anew by each call, which takes several milliseconds.
+    Threads of joblib are started anew by each call, which takes several milliseconds. Futures of
+    the standard library take about 20 microseconds each, in which all threads wait for Python.
     """
     key = os.getpid(), n_threads  # a forked process has no threads
     if key not in _pools:
-        _pools[key] = ThreadPoolExecutor(n_threads, "skmrf", setattr, (_thread, "is_worker", True))
+        _pools[key] = _start_threads(n_threads - 1)
+    results, waiting, done = [None] * len(blocks), deque(enumerate(blocks)), SimpleQueue()
+    call = partial(_make_calls, function, waiting, done)
     with _blas:
-        futures = deque(_pools[key].submit(copy_context().run, function, *b) for b in blocks)
-        while futures:
-            yield futures.popleft().result()
+        try:
+            for _ in range(min(n_threads, len(blocks)) - 1):
+                _pools[key].put(partial(copy_context().run, call))
+            _thread.is_worker = True
+            call()
+            for _ in blocks:
+                k, results[k], error = done.get()
+                if error is not None:
+                    raise error
+        finally:
+            vars(_thread).pop("is_worker", None)
+            waiting.clear()  # after Ctrl-C
+    return results
+
+
+def _start_threads(n_threads):
+    """Return a queue whose tasks are run by new threads."""
+    tasks = SimpleQueue()
+    for _ in range(n_threads):
+        Thread(target=_serve, args=(tasks,), name="skmrf", daemon=True).start()
+    return tasks
+
+
+def _serve(tasks):
+    """Run all tasks of a queue, in a thread that never ends."""
+    _thread.is_worker = True
+    while True:
+        tasks.get()()
+
+
+def _make_calls(function, waiting, done):
+    """Call a function with waiting blocks; put the number, result and error of each into a queue.
+
+    After an error, no block waits.
+    """
+    while waiting:
+        try:
+            k, block = waiting.popleft()
+        except IndexError:  # another thread took the last block
+            return
+        try:
+            done.put((k, function(*block), None))
+        except BaseException as error:
+            waiting.clear()
+            done.put((k, None, error))
 
 
 def _yield_all(parallel, function, blocks):
@@ -220,37 +266,35 @@ def matrix_product(A, B):
     return out
 
 
-def gram_matrix(X, weights):
-    """Return ``X.T @ diag(weights) @ X``; threads compute the products of blocks of rows.
+def gram_matrix(*parts):
+    """Return the sum of ``X.T @ diag(weights) @ X``; threads multiply blocks of rows.
 
     The blocks do not depend on the number of threads, so that the result does not.
 
     Parameters
     ----------
-    X : ndarray or array of JAX of shape (n_rows, n_columns)
-        Numbers.
-    weights : ndarray or array of JAX of shape (n_rows,)
-        Weights of the rows, of any sign.
+    *parts : tuple of (X, weights)
+        Arrays of numpy or of JAX: numbers of shape (n_rows, n_columns), and weights of the rows, of
+        any sign, of shape (n_rows,).
 
     Returns
     -------
     array of shape (n_columns, n_columns)
         Gram matrix.
     """
-    if not isinstance(X, np.ndarray):
-        return X.T @ (X * weights[:, None])
+    if not isinstance(parts[0][0], np.ndarray):
+        return sum(X.T @ (X * weights[:, None]) for X, weights in parts)
 
-    def compute(rows):
+    def compute(X, weights, rows):
         x = X[rows].astype(float, copy=False)
         return x.T @ (x * weights[rows, None])
 
-    n_rows, n_columns = X.shape
+    n_columns = parts[0][0].shape[1]
     size = int(np.clip(n_columns**2 // 256, *GRAM_ROWS))  # large matrices are added rarely
+    blocks = [(*part, slice(s, s + size)) for part in parts for s in range(0, len(part[0]), size)]
     total = np.zeros((n_columns, n_columns))
-    for first in range(0, n_rows, GRAMS * size):
-        last = min(first + GRAMS * size, n_rows)
-        blocks = [(slice(s, min(s + size, last)),) for s in range(first, last, size)]
-        for gram in run_blocks(compute, blocks, None):
+    for first in range(0, len(blocks), GRAMS):
+        for gram in run_blocks(compute, blocks[first : first + GRAMS], None):
             total += gram
     return total
 

@@ -206,7 +206,7 @@ def pair_frequencies(codes, log_weights=None):
     for rows in row_blocks(codes, min(LARGE_ENTRIES, MAX_COUNT * codes.shape[1])):
         part = codes[rows]
         if is_numpy(part):
-            total = total + gram_matrix(part, weights[rows])
+            total = total + gram_matrix((part, weights[rows]))
         else:
             part = part.astype(np.float32)
             weighted = part * weights[rows, None].astype(np.float32)

@@ -4,8 +4,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._kernels._jit import read_only
-from .._kernels.layers import softplus_sums, unit_means, weighted_means
-from .._utils.codes import check_evidence, check_states
+from .._kernels.layers import fill_layers, softplus_sums, unit_means
+from .._kernels.products import find_product
+from .._utils.codes import STATE, check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy, namespace, sigmoid
 from .._utils.parallel import UNIT, equal_slices, matrix_product, run_blocks
@@ -292,23 +293,42 @@ class BipartiteEnergy(LayeredEnergy):
         return out
 
     def _weighted_statistics(self, states):
-        """Sum the weighted sufficient statistics of several (visible, hidden, weights) triples."""
+        """Sum the weighted sufficient statistics of several (visible, hidden, weights) triples.
+
+        A unit of parallel work is an equal share of the rows of each triple.
+        """
         if not is_numpy(self.weights):
             return self._joined_statistics(states[::-1])
-        n_rows = sum(len(weights) for _, _, weights in states)
-        V, H = (np.empty((n_rows, n), self.weights.dtype) for n in self.weights.shape)
-        size, first, units = max(MIN_ROWS, UNIT // (2 * max(self.weights.size, 1))), 0, []
-        for visible, hidden, weights in states:
-            n = len(weights)
-            for part in equal_slices(n, round(n / size)):
-                given = visible[part], None if hidden is None else hidden[part], weights[part]
-                out = slice(first + part.start, first + part.stop)
-                units.append((*given, V[out], H[out]))
-            first += n
-        list(run_blocks(self._fill_layers, units, None))
-        weights = np.concatenate([weights for _, _, weights in states])
-        pairs = matrix_product(V.T, H)
-        return {"weights": pairs, "visible_bias": weights @ V, "hidden_bias": H.sum(axis=0)}
+        most = max(len(weights) for *_, weights in states)
+        size = max(MIN_ROWS, UNIT // (2 * max(self.weights.size, 1)))
+        n_units, ends = max(round(most / size), 1), np.cumsum([len(w) for *_, w in states])
+        layers = [np.empty((ends[-1], n), self.weights.dtype) for n in self.weights.shape]
+        sums = [np.zeros((n_units, n), self.weights.dtype) for n in self.weights.shape]
+        phases = []
+        for state, end in zip(states, ends, strict=True):
+            n = len(state[-1])
+            arrays = (*self._phase_arrays(*state), *(a[end - n : end] for a in layers), *sums)
+            phases.append((arrays, equal_slices(n, n_units)))
+
+        def fill(unit):
+            for arrays, parts in phases:
+                fill_layers(*arrays, parts[unit].start, parts[unit].stop, unit)
+
+        list(run_blocks(fill, [(unit,) for unit in range(n_units)], None))
+        V, H = layers
+        visible, hidden = (s.sum(axis=0) for s in sums)
+        return {"weights": matrix_product(V.T, H), "visible_bias": visible, "hidden_bias": hidden}
+
+    def _phase_arrays(self, visible, hidden, weights):
+        """Return the arguments of the kernel that do not depend on the part of the rows."""
+        dtype, n_rows = self.weights.dtype, len(weights)
+        visible = dense_rows(visible)[:]
+        if visible.dtype not in (np.int8, STATE):  # the kernel is compiled for few types
+            visible = visible.astype(dtype, copy=False)
+        bias = bias_rows(self.hidden_bias, n_rows)
+        hidden = np.empty((0, 0), dtype) if hidden is None else hidden.astype(dtype, copy=False)
+        arrays = self.weights, bias, visible, hidden, weights
+        return find_product(dtype), *(read_only(np.ascontiguousarray(a)) for a in arrays)
 
     def _joined_statistics(self, states):
         """Return the statistics of all states from one product of arrays of JAX.
@@ -334,15 +354,6 @@ class BipartiteEnergy(LayeredEnergy):
         """Return the states of both layers; hidden means replace missing hidden states."""
         V = self.dense(visible)
         return V, self.hidden_means(V) if hidden is None else self.dense(hidden)
-
-    def _fill_layers(self, visible, hidden, weights, V, H):
-        """Write visible states to V, and weighted hidden states or their means to H."""
-        V[:] = dense_rows(visible)
-        if hidden is None:
-            np.matmul(V, self.weights, out=H)
-            weighted_means(H, read_only(bias_rows(self.hidden_bias, len(V))), weights)
-        else:
-            np.multiply(hidden, weights[:, None], out=H)
 
     def gradient(self, positive, negative, batch=None):
         """Return the gradient of the log-likelihood from the data and the model expectations.

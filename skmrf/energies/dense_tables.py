@@ -225,5 +225,5 @@ def table_frequencies(parts, n_states, entries):
     xp = namespace(entries)
     states = [indicate_states(X, n_states) for X, _ in parts]
     weights = [xp.asarray(weights) for _, weights in parts]
-    joint = gram_matrix(xp.concat(states), xp.concat(weights))
+    joint = gram_matrix((xp.concat(states), xp.concat(weights)))
     return joint.ravel()[entries]

@@ -268,4 +268,4 @@ def pair_statistics(S, weights):
     ndarray of shape (n_variables, n_variables)
         Symmetric up to rounding.
     """
-    return without_diagonal(gram_matrix(S, weights))
+    return without_diagonal(gram_matrix((S, weights)))

@@ -194,7 +194,7 @@ class TableBackedEnergy(DiscreteEnergy):
         if not states:
             return
         n_states = self.layout.n_states
-        gram = sum(gram_matrix(X, weights) for X, weights in states)
+        gram = gram_matrix(*states)
         total = sum(float(weights.sum()) for _, weights in states)
         add_binary_moments(gram, total, n_states, *self.layout.structure, out)
 

@@ -92,7 +92,8 @@ class PCD(ParticleLearner):
             state = self._restart(energy, batch.step, state, rng)
         move = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
         after = replace(move(energy, state), energy=energy)
-        return positive, after.phase, after, {"flip_rate": LatestArray.mean(after.X != state.X)}
+        flip_rate = LatestArray.share(after.X != state.X)
+        return positive, after.phase, after, {"flip_rate": flip_rate}
 
     def _restart(self, energy, step, state, rng):
         """Restart some chains at states of simulated annealing, in every tenth step."""

@@ -119,7 +119,7 @@ class PTT(ParticleLearner):
         move = self._move if is_numpy(X) else self._move_on_device
         ladder, X = move(replace(state, energy=energy, X=X), age % self.swap_every == 0, rng)
         info = {
-            "flip_rate": LatestArray.mean(X != state.X),
+            "flip_rate": LatestArray.share(X != state.X),
             "swap_rate": ladder.mean_swap_rate,
             "n_rungs": Latest.of(ladder.n_rungs),
         }

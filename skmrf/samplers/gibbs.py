@@ -6,7 +6,7 @@ import numpy as np
 
 from .._kernels._jit import read_only
 from .._kernels.gibbs import sweep_tables
-from .._kernels.layers import BLOCK
+from .._kernels.layers import BLOCK, sweep_from_hidden
 from .._utils.codes import STATE
 from .._utils.interrupts import InterruptLater
 from .._utils.namespaces import is_numpy, namespace
@@ -15,10 +15,11 @@ from .._utils.rows import dense_rows
 from ..energies.conditionals import BipartiteConditionals, TableConditionals
 from .layers import (
     align_couplings,
+    bipartite_arrays,
     random_seeds,
+    reference_odds,
     split_path,
     sweep_coupled_layers,
-    sweep_from_hidden,
     sweep_layers,
     sweep_on_device,
 )
@@ -279,7 +280,7 @@ def sweep(
     if run is not _table_block:
         n_blocks = blocks_per_unit(energy, len(X), len(betas) - 1)
     if run is _coupled_blocks:
-        conditionals = align_couplings(conditionals)
+        conditionals, reference = align_couplings(conditionals), reference_odds(reference)
     tasks = []
     for chains, rngs in split_chains(len(X), generators, n_blocks):
         arrays = X[chains], clamped[chains], log_weights[chains]
@@ -287,8 +288,11 @@ def sweep(
         tasks.append((given, reference, betas, order, *arrays, rngs))
     long = n_blocks * BLOCK * (len(betas) - 1) * energy.sweep_work > UPDATES_TO_SEND
     done = list(run_blocks(run, tasks, n_jobs, long=long))
-    generators[:] = [rng for _, _, rngs in done for rng in rngs]
-    return np.concatenate([x for x, _, _ in done]), np.concatenate([w for _, w, _ in done])
+    generators[:] = [rng for *_, rngs in done for rng in rngs]
+    for (*_, x, _, w, _), (moved, increased, _) in zip(tasks, done, strict=True):
+        if moved is not x:  # another process moved a copy of the chains
+            x[:], w[:] = moved, increased
+    return X, log_weights
 
 
 def annealed_states(energy, n_chains, rng):
@@ -406,8 +410,8 @@ def _table_block(conditionals, reference, betas, order, X, clamped, log_weights,
 
 
 def _layer_blocks(conditionals, reference, betas, _order, X, clamped, log_weights, rngs):
-    log_weights = _writeable(log_weights)
-    X = sweep_layers(conditionals, reference, betas, X, clamped, log_weights, rngs)
+    X, log_weights = _writeable(X), _writeable(log_weights)
+    sweep_layers(conditionals, reference, betas, X, clamped, log_weights, rngs)
     return X, log_weights, rngs
 
 
@@ -430,22 +434,24 @@ def move_from_hidden(energy, H, generators, n_sweeps):
     Returns
     -------
     X, means, H : arrays
-        The outputs of :func:`~skmrf.samplers.layers.sweep_from_hidden`.
+        Visible states of the last sweep, the means of the hidden units given these states, and
+        hidden states that are sampled with these means.
     """
     if not isinstance(generators, list):
         return generators.alternate(energy.conditionals(), H, n_sweeps)
     conditionals, n_chains = energy.conditionals(), len(H)
     X = np.empty((n_chains, len(conditionals.weights)), STATE)
     results = X, *(np.empty(H.shape, H.dtype) for _ in range(2))
-    units, n_blocks = [], blocks_per_unit(energy, n_chains, n_sweeps)
-    for chains, rngs in split_chains(n_chains, generators, n_blocks):
-        given, seeds = _conditionals_of(conditionals, chains), random_seeds(rngs, 2 * n_sweeps)
-        units.append((given, H[chains], seeds, *(result[chains] for result in results)))
+    seeds = random_seeds(generators, 2 * n_sweeps)
+    arrays = seeds, read_only(np.ascontiguousarray(H))
+    given = *bipartite_arrays(conditionals, n_chains), *arrays, *results
+    size = BLOCK * blocks_per_unit(energy, n_chains, n_sweeps)
+    units = [(*given, s, min(s + size, n_chains)) for s in range(0, n_chains, size)]
     list(run_blocks(sweep_from_hidden, units, None))
     return results
 
 
 def _coupled_blocks(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
-    log_weights = _writeable(log_weights)
-    X = sweep_coupled_layers(conditionals, reference, betas, order, X, clamped, log_weights, rngs)
+    X, log_weights = _writeable(X), _writeable(log_weights)
+    sweep_coupled_layers(conditionals, reference, betas, order, X, clamped, log_weights, rngs)
     return X, log_weights, rngs

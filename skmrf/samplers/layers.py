@@ -7,21 +7,21 @@ generator.
 import numpy as np
 
 from .._kernels._jit import read_only
-from .._kernels.gibbs import sweep_binary
-from .._kernels.layers import draw_layer, draw_layer_with_means, softplus_sums
-from .._utils.codes import STATE
+from .._kernels.gibbs import sweep_coupled
+from .._kernels.layers import draw_hidden, sweep_bipartite
+from .._kernels.products import find_product
 from ..energies.conditionals import (
     BinaryConditionals,
     CoupledLayerConditionals,
     StateConditionals,
     TableConditionals,
     bias_rows,
-    bias_sums,
 )
 from ..energies.dense_tables import conditionals_of_tables
 
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
 UPDATES_A_CALL = 1_000_000  # of variables, which take about 10 ms
+WEIGHTS_AN_UPDATE = 200  # weights of a matrix product that takes as long as an update
 NO_COUPLING = np.zeros((0, 0))
 
 
@@ -66,42 +66,45 @@ def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, genera
         Distribution of the visible units at beta = 0.
     betas : ndarray of shape (n_sweeps + 1,)
         Path of inverse temperatures.
-    X : ndarray of shape (n_chains, n_visible)
-        States at which the chains start.
+    X : ndarray of shape (n_chains, n_visible), dtype STATE
+        States of the chains, which are changed in place.
     clamped : ndarray of bool
         True for entries that keep their state; of the shape of X, or empty.
     log_weights : ndarray of shape (n_chains,)
         Log weights of annealed importance sampling, which are increased in place.
     generators : list of numpy.random.Generator
         One generator per block of chains.
+    """
+    arrays, weights = bipartite_arrays(conditionals, len(X)), conditionals.weights
+    log_p, start = reference.log_p, reference.start
+    odds = read_only((log_p[start + 1] - log_p[start]).astype(weights.dtype))
+    given = *arrays, odds, log_p[start].sum() - weights.shape[1] * np.log(2.0)
+    n_updates = len(X) * (sum(weights.shape) + weights.size // WEIGHTS_AN_UPDATE)
+    clamped = read_only(clamped)
+    for path in split_path(betas, n_updates, len(betas)):
+        seeds = random_seeds(generators, 2 * (len(path) - 1))
+        sweep_bipartite(*given, path, seeds, clamped, X, log_weights)
+
+
+def bipartite_arrays(conditionals, n_chains):
+    """Return the first arguments of compiled sweeps of a bipartite model.
+
+    Parameters
+    ----------
+    conditionals : BipartiteConditionals
+        Weights and biases of the model.
+    n_chains : int
+        Number of chains.
 
     Returns
     -------
-    ndarray of shape (n_chains, n_visible), dtype STATE
-        States at which the chains end.
+    tuple
+        Address of the function that multiplies matrices, weights, and biases with one row or one
+        for each chain.
     """
     weights, *biases = conditionals
-    visible_bias, hidden_bias = (read_only(bias_rows(b, len(X))) for b in biases)
-    n_hidden, dtype = weights.shape[1], weights.dtype
-    odds = (reference.log_p[reference.start + 1] - reference.log_p[reference.start]).astype(dtype)
-    constant = reference.log_p[reference.start].sum() - n_hidden * np.log(2.0)
-    no_shift = np.zeros(n_hidden, dtype=dtype)
-    V = X.astype(dtype)
-    H = np.empty((len(V), n_hidden), dtype=dtype)
-    start = V.copy() if clamped.size else None
-    for before, beta in zip(betas[:-1].tolist(), betas[1:].tolist(), strict=True):
-        np.matmul(V, weights, out=H)
-        if beta != before:
-            linear = bias_sums(V, visible_bias - odds) - constant
-            log_weights += (beta - before) * linear
-            log_weights += _softplus(H, hidden_bias, beta) - _softplus(H, hidden_bias, before)
-        draw_layer(H, hidden_bias, beta, no_shift, random_seeds(generators, 1)[0])
-        np.matmul(H, weights.T, out=V)
-        shift = dtype.type(1 - beta) * odds
-        draw_layer(V, visible_bias, beta, shift, random_seeds(generators, 1)[0])
-        if start is not None:
-            np.copyto(V, start, where=clamped)
-    return V.astype(STATE)
+    arrays = weights, *(bias_rows(b, n_chains) for b in biases)
+    return find_product(weights.dtype), *(read_only(np.ascontiguousarray(a)) for a in arrays)
 
 
 def sweep_coupled_layers(
@@ -121,52 +124,35 @@ def sweep_coupled_layers(
     ----------
     conditionals : CoupledLayerConditionals
         Couplings :math:`K`, weights :math:`W` and biases, from :func:`align_couplings`.
-    reference : Product
-        Distribution of the visible variables at beta = 0.
+    reference : tuple
+        Result of :func:`reference_odds` for the distribution at beta = 0.
     betas : ndarray of shape (n_sweeps + 1,)
         Path of inverse temperatures.
     order : ndarray of int
         Order of the visible variables in a sweep, without variables with one state.
-    X : ndarray of shape (n_chains, n_visible)
-        States at which the chains start.
+    X : ndarray of shape (n_chains, n_visible), dtype STATE
+        States of the chains, which are changed in place.
     clamped : ndarray of bool
         True for entries that keep their state; of the shape of X, or empty.
     log_weights : ndarray of shape (n_chains,)
         Log weights of annealed importance sampling, which are increased in place.
     generators : list of numpy.random.Generator
         One generator per block of chains.
-
-    Returns
-    -------
-    ndarray of shape (n_chains, n_visible), dtype STATE
-        States at which the chains end.
     """
     coupling, weights, visible_bias, hidden_bias, constant = conditionals
-    n_coupled, n, n_hidden, dtype = len(coupling), *weights.shape, weights.dtype
-    odds, from_reference, _ = reference_odds(reference)
-    constant += n_hidden * np.log(2.0) + from_reference
-    log_weights += (betas[-1] - betas[0]) * constant
-    arrays = coupling, visible_bias, odds.astype(dtype), hidden_bias
-    *given, hidden_bias = (read_only(np.ascontiguousarray(a)) for a in arrays)
+    (n, n_hidden), dtype, (odds, from_reference, _) = weights.shape, weights.dtype, reference
+    log_weights += (betas[-1] - betas[0]) * (constant + n_hidden * np.log(2.0) + from_reference)
+    given = coupling, visible_bias, read_only(odds.astype(dtype, copy=False))
     clamped = read_only(np.ascontiguousarray(clamped.T))
-    V, from_hidden = X.T.astype(dtype, order="C"), np.zeros((0, 0), dtype=dtype)
-    field, no_shift = _aligned_zeros(len(X), n, dtype), np.zeros(n_hidden, dtype)
-    start = 0
+    field, start, product = _aligned_zeros(len(X), n, dtype), 0, find_product(dtype)
+    from_hidden = np.empty((n, len(X)) if n_hidden else (0, 0), dtype=dtype)
     for path in split_path(betas, X.size, 1 if n_hidden else REFRESH):
-        if start % REFRESH == 0:
-            np.matmul(V[:n_coupled].T, coupling, out=field)
-            field[:, :n] += visible_bias
-        start += len(path) - 1
+        is_new, start = start % REFRESH == 0, start + len(path) - 1
         if n_hidden:
-            H = V.T @ weights
-            if path[1] != path[0]:
-                log_weights += _softplus(H, hidden_bias[None], path[1])
-                log_weights -= _softplus(H, hidden_bias[None], path[0])
-            draw_layer(H, hidden_bias[None], path[1], no_shift, random_seeds(generators, 1)[0])
-            from_hidden = weights @ H.T
-        seeds = random_seeds(generators, len(path) - 1)
-        sweep_binary(*given, path, order, from_hidden, clamped, seeds, field, V, log_weights)
-    return V.T.astype(STATE, order="C")
+            arrays = random_seeds(generators, 1)[0], X, from_hidden, log_weights
+            draw_hidden(product, weights, hidden_bias, *path.tolist(), *arrays)
+        arrays = from_hidden, clamped, random_seeds(generators, len(path) - 1), is_new, field
+        sweep_coupled(product, *given, path, order, *arrays, X, log_weights)
 
 
 def align_couplings(conditionals):
@@ -181,14 +167,14 @@ def align_couplings(conditionals):
     -------
     CoupledLayerConditionals
         The same conditionals. The couplings have further columns of zeros, or no rows if all of
-        them are zero.
+        them are zero. The hidden biases are a matrix with one row.
     """
-    conditionals = _with_layer(conditionals)
-    coupling = conditionals.coupling
+    coupling, *arrays, hidden_bias, constant = _with_layer(conditionals)
     n = len(coupling) if coupling.any() else 0
     aligned = _aligned_zeros(n, len(coupling), coupling.dtype)
     aligned[:, : len(coupling)] = coupling[:n]
-    return conditionals._replace(coupling=aligned)
+    arrays = (read_only(np.ascontiguousarray(a)) for a in (aligned, *arrays, hidden_bias[None]))
+    return CoupledLayerConditionals(*arrays, constant)
 
 
 def _aligned_zeros(n_rows, n_columns, dtype):
@@ -222,38 +208,6 @@ def split_path(betas, n_updates, longest):
     """
     length = min(longest, 1 << max(UPDATES_A_CALL // max(n_updates, 1), 1).bit_length() - 1)
     return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
-
-
-def sweep_from_hidden(conditionals, H, seeds, X, means, states):
-    """Run Gibbs sweeps of a bipartite model, starting from states of the hidden units.
-
-    A sweep samples visible given hidden units, then hidden given visible units.
-
-    Parameters
-    ----------
-    conditionals : BipartiteConditionals
-        Weights and biases of the model.
-    H : ndarray of shape (n_chains, n_hidden), dtype of the weights
-        Hidden states at which the chains start.
-    seeds : ndarray of shape (2 * n_sweeps, n_blocks, 4)
-        Result of :func:`random_seeds` for both layers of all sweeps.
-    X : ndarray of shape (n_chains, n_visible), dtype STATE
-        Output: visible states of the last sweep.
-    means : ndarray of shape (n_chains, n_hidden)
-        Output: means of the hidden units given ``X``.
-    states : ndarray of shape (n_chains, n_hidden)
-        Output: hidden states, sampled with these means.
-    """
-    weights, *biases = conditionals
-    visible_bias, hidden_bias = (read_only(bias_rows(b, len(H))) for b in biases)
-    visible_shift, hidden_shift = (np.zeros(n, dtype=weights.dtype) for n in weights.shape)
-    V = np.empty(X.shape, dtype=weights.dtype)
-    for visible_seeds, hidden_seeds in zip(seeds[::2], seeds[1::2], strict=True):
-        np.matmul(H, weights.T, out=V)
-        draw_layer(V, visible_bias, 1.0, visible_shift, visible_seeds)
-        H = np.matmul(V, weights, out=states)
-        draw_layer_with_means(states, hidden_bias, hidden_shift, hidden_seeds, means)
-    X[:] = V
 
 
 def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, reverse=False):
@@ -354,9 +308,3 @@ def reference_odds(reference):
     has_two = np.diff(np.append(start, len(log_p))) > 1
     odds = np.where(has_two, log_p[start + has_two] - log_p[start], 0.0)
     return odds, -log_p[start].sum(), np.flatnonzero(has_two)
-
-
-def _softplus(activation, bias, scale):
-    out = np.empty(len(activation))
-    softplus_sums(activation, bias, scale, out)
-    return out

@@ -1,15 +1,27 @@
-"""Tests of kernels against plain Python: elimination, propagation, mean field, vectors."""
+"""Tests of kernels against plain Python: elimination, propagation, vectors, products."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import networkx as nx
 import numpy as np
 import pytest
 import twins
+from numba import config
 from numpy.testing import assert_allclose, assert_array_equal
+from threadpoolctl import ThreadpoolController
 from zoo import SMALL, TABLES, ZOO, enumerate_states, naive_log_potential, possible_rows
 
-from skmrf._kernels._jit import kernel, larger, load, multiply_add, spread, store, transpose
+from skmrf._kernels import products
+from skmrf._kernels._jit import (
+    kernel,
+    larger,
+    load,
+    multiply_add,
+    read_only,
+    spread,
+    store,
+    transpose,
+)
 from skmrf._kernels.belief import TINY
 from skmrf._kernels.bipartite import fill_beliefs
 from skmrf._kernels.elimination import block_offsets
@@ -22,6 +34,7 @@ from skmrf._kernels.ordering import (
     root_of,
     set_bits,
 )
+from skmrf._kernels.products import find_product, multiply
 from skmrf._kernels.propagation import sift_down, sift_up
 from skmrf._utils.codes import STATE
 from skmrf._utils.label_graphs import LabelGraphs
@@ -461,3 +474,57 @@ def test_scores_of_observed_features(n_labels, has_values, seed):
     gradient = np.ones(is_pair.sum())
     add_observed_products(2, 10, *matrix, residuals, gradient)
     assert_allclose(gradient, 1.0 + (X[2:].T @ residuals[2:])[is_pair], rtol=0, atol=1e-13)
+
+
+# Matrix products ---------------------------------------------------------------------------------
+
+
+def blas_of_scipy(dtype):
+    """Return the product function that is used if numpy has no OpenBLAS of its own."""
+    find_product.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "SYMBOLS", ("{}_of_no_library",))
+        address = find_product(np.dtype(dtype))
+    find_product.cache_clear()
+    return address
+
+
+@pytest.mark.parametrize("find", [lambda dtype: find_product(np.dtype(dtype)), blas_of_scipy])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(7, 4, 5), (1, 4, 3), (3, 1, 4), (2, 3, 1), (70, 90, 110)])
+def test_products_of_kernels(shape, dtype, find, seed):
+    """Matrices and transposed matrices are multiplied by the libraries of numpy and of scipy."""
+    rng, (m, n, k) = np.random.default_rng(seed), shape
+    address, tol = find(dtype), 1e-4 if dtype == np.float32 else 1e-12
+    A, B = rng.normal(size=(m, k)).astype(dtype), rng.normal(size=(k, n)).astype(dtype)
+    for left, right in product((A, A.T.copy().T), (B, B.T.copy().T)):
+        out = np.full((m + 1, n), np.nan, dtype)
+        multiply(address, left, right, out[:m])
+        assert_allclose(out[:m], A.astype(float) @ B.astype(float), rtol=tol, atol=tol)
+        assert np.isnan(out[m]).all()  # nothing is written after the product
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 5), (3, 0, 5), (3, 4, 0)])
+def test_products_of_empty_matrices(shape):
+    m, n, k = shape
+    for address in (find_product(np.dtype(float)), blas_of_scipy(float)):
+        out = np.full((m, n), np.nan)
+        multiply(address, np.ones((m, k)), read_only(np.ones((k, n))), out)
+        assert_array_equal(out, np.zeros((m, n)))
+
+
+def test_both_libraries_multiply():
+    """Numpy's own library is used where it has one, and results differ from no product at all."""
+    dtype = np.dtype(np.float32)
+    has_own = any(
+        hasattr(library.dynlib, "scipy_sgemm_64_")
+        for library in ThreadpoolController().lib_controllers
+    )
+    assert (find_product(dtype) != blas_of_scipy(dtype)) == has_own
+    assert find_product(dtype) != find_product(np.dtype(float))
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="Python code multiplies all arrays")
+def test_kernels_do_not_multiply_strided_matrices():
+    with pytest.raises(AssertionError, match="must be contiguous"):
+        multiply(find_product(np.dtype(float)), np.ones((4, 6))[:, ::2], np.eye(3), np.ones((4, 3)))

@@ -395,9 +395,9 @@ def test_gram_matrices_in_blocks(shape, monkeypatch):
     monkeypatch.setattr(parallel, "GRAMS", 2)
     rng = np.random.default_rng(3)
     X, weights = rng.integers(0, 3, shape).astype(np.int16), rng.normal(size=shape[0])
-    alone = parallel.gram_matrix(X, weights)
+    alone = parallel.gram_matrix((X, weights))
     with parallel.parallel_jobs(2):
-        assert np.array_equal(parallel.gram_matrix(X, weights), alone)
+        assert np.array_equal(parallel.gram_matrix((X, weights)), alone)
     np.testing.assert_allclose(alone, (X.T * weights) @ X, atol=1e-10)
 
 
@@ -443,6 +443,34 @@ def test_errors_of_blocks_are_raised():
     with pytest.raises(ZeroDivisionError):
         list(parallel.run_blocks(lambda k: 1 / k, [(1,), (0,)], 2))
     assert list(parallel.run_blocks(abs, [(-1,), (2,)], 2)) == [1, 2]
+
+
+def test_blocks_run_in_this_thread_and_others():
+    """Check the order of results, one level of threads, and the end of waiting blocks."""
+    both = threading.Barrier(2)
+
+    def nested(k):
+        if k < 2:
+            both.wait(60)  # so that two threads run
+        inner = parallel.run_blocks(lambda _: threading.get_ident(), [(0,), (1,)], 2)
+        return k, set(inner) == {threading.get_ident()}, threading.get_ident()
+
+    found = parallel.run_blocks(nested, [(k,) for k in range(9)], 2)
+    numbers, is_flat, threads = zip(*found, strict=True)
+    assert numbers == tuple(range(9))
+    assert all(is_flat)
+    assert len(set(threads)) == 2
+    assert threading.get_ident() in threads
+    calls = []
+
+    def fail(k):
+        calls.append(k)
+        both.wait(60)
+        raise ValueError(k)
+
+    with pytest.raises(ValueError, match=r"0|1"):
+        list(parallel.run_blocks(fail, [(k,) for k in range(9)], 2))
+    assert sorted(calls) == [0, 1]
 
 
 @pytest.mark.parametrize("kind", [BoltzmannMachine, DiscreteMRF])
