@@ -1,5 +1,6 @@
 """Fixtures of all tests: seed, data, and models and figures of displays. Budget of slow tests."""
 
+import gc
 import os
 import sys
 import time
@@ -13,10 +14,11 @@ from hypothesis import settings
 for library in ("OPENBLAS", "OMP", "MKL"):  # before numpy: two processes share two cores
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 # JAX compiles faster with these options. An option that it does not know ends the process, so the
-# second one is set only for versions that know it.
+# last ones are set only for versions that know them.
 FAST = ["--xla_backend_optimization_level=0"]
 if find_spec("jaxlib") and version("jaxlib").startswith(("0.7.", "0.8.", "0.9.", "0.10.")):
-    FAST.append("--xla_cpu_use_fusion_emitters=false")
+    FAST += ["--xla_cpu_use_fusion_emitters=false", "--xla_llvm_disable_expensive_passes=true"]
+    FAST.append("--xla_cpu_parallel_codegen_split_count=1")
 os.environ.setdefault("XLA_FLAGS", " ".join(FAST))
 
 DATA = Path(os.environ.get("SKMRF_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -68,8 +70,17 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Start with the whole budget."""
+    """Start with the whole budget, and give each of several processes a row of tests."""
     config.seconds_left = config.getoption("--budget")
+    if config.getoption("dist", None) == "load":  # neighbours share what a process has compiled
+        config.option.dist = "worksteal"
+
+
+def pytest_collection_finish():
+    """Collect garbage rarely, and never search the modules, which takes a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

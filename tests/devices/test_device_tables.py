@@ -584,6 +584,7 @@ def test_chains_of_tables_are_divided_among_devices():
         options = {"device": "jax", "random_state": 0, "method": "gibbs", "n_sweeps": 20}
         states = sample(GRAPHS["states"], 60, **options)
         first = devices.Device(jax.devices()[:1])
-        devices.find_device = lambda _: first
-        assert_array_equal(sample(GRAPHS["states"], 60, **options), states)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(devices, "find_device", lambda _: first)
+            assert_array_equal(sample(GRAPHS["states"], 60, **options), states)
     """)
