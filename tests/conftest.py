@@ -1,8 +1,11 @@
 """Fixtures of all tests: seed, data, and models and figures of displays. Budget of slow tests."""
 
 import gc
+import json
 import os
+import subprocess
 import sys
+import textwrap
 import time
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -59,6 +62,46 @@ def models():
     from estimator_models import displayed_models
 
     return displayed_models()
+
+
+# Several devices of JAX: one process for all tests -------------------------------------------
+
+SERVER = """
+import json, sys, traceback
+answers, sys.stdout = sys.stdout, sys.stderr
+for line in sys.stdin:
+    error = ""
+    try:
+        exec(json.loads(line), {"__name__": "code"})
+    except BaseException:
+        error = traceback.format_exc()
+    print(json.dumps(error), file=answers, flush=True)
+"""
+
+
+@pytest.fixture(scope="session")
+def run_on_devices():
+    """Return a function that runs code in a process in which JAX finds three devices."""
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=3"
+    folders = os.pathsep.join([str(Path(__file__).parent / "devices"), *sys.path])
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", SERVER],
+        env=os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": folders},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def run(code):
+        process.stdin.write(json.dumps(textwrap.dedent(code)) + "\n")
+        process.stdin.flush()
+        answer = process.stdout.readline()
+        assert answer, f"The process ended with status {process.wait()}."
+        error = json.loads(answer)
+        assert not error, error
+
+    yield run
+    process.communicate()  # ends its input
 
 
 # Budget: a slow test is skipped if the slow tests of its process would take longer ------------

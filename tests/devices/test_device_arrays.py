@@ -1,16 +1,10 @@
 """Tests of arrays on devices of JAX: memory maps, rows of JAX, hidden units, several devices."""
 
 import gc
-import json
-import os
-import subprocess
-import sys
-import textwrap
 import tracemalloc
 import weakref
-from functools import cache, partial
+from functools import partial
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -386,45 +380,6 @@ def test_compiled_functions_do_not_keep_chains(monkeypatch):
 # Several devices -----------------------------------------------------------------------------
 
 
-SERVER = """
-import json, sys, traceback
-answers, sys.stdout = sys.stdout, sys.stderr
-for line in sys.stdin:
-    error = None
-    try:
-        exec(json.loads(line), {"__name__": "code"})
-    except BaseException:
-        error = traceback.format_exc()
-    print(json.dumps(error), file=answers, flush=True)
-"""
-
-
-@cache
-def start_process():
-    """Start a process in which JAX finds three devices, and which runs code line by line."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=3"
-    folders = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", SERVER],
-        env=os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": folders},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def run_on_devices(code):
-    """Run code in a process with three devices, which later calls use, too."""
-    process = start_process()
-    process.stdin.write(json.dumps(textwrap.dedent(code)) + "\n")
-    process.stdin.flush()
-    answer = process.stdout.readline()
-    if not answer:  # the process has ended
-        start_process.cache_clear()
-        pytest.fail(f"The process ended with status {process.wait()}.")
-    assert answer == "null\n", json.loads(answer)
-
-
 def fit_and_record(model, *data, n_found=3):
     """Fit a model on the first devices; return it and the arrays of training on the devices."""
     carries, call = [], DeviceUpdates._call
@@ -449,7 +404,7 @@ def shapes(array):
 
 
 @pytest.mark.long
-def test_chains_are_divided_among_devices():
+def test_chains_are_divided_among_devices(run_on_devices):
     """Chains are divided equally among as many devices as possible, and nothing else changes."""
     run_on_devices("""
         import jax
@@ -474,7 +429,7 @@ def test_chains_are_divided_among_devices():
 
 
 @pytest.mark.long
-def test_chains_of_couplings_are_divided_among_devices():
+def test_chains_of_couplings_are_divided_among_devices(run_on_devices):
     """Variables that are drawn one after the other have the states of one device."""
     run_on_devices("""
         from test_device_arrays import *
@@ -503,7 +458,7 @@ def test_mesh_of_the_user():
 
 
 @pytest.mark.long
-def test_queries_with_a_mesh_of_the_user():
+def test_queries_with_a_mesh_of_the_user(run_on_devices):
     """Queries on one device give the same results if the user has set a mesh of several devices."""
     run_on_devices("""
         from test_device_arrays import *
@@ -528,7 +483,7 @@ def test_queries_with_a_mesh_of_the_user():
 
 
 @pytest.mark.long
-def test_rows_of_conditional_models_are_divided_among_devices():
+def test_rows_of_conditional_models_are_divided_among_devices(run_on_devices):
     run_on_devices("""
         from test_device_arrays import *
 
@@ -544,7 +499,7 @@ def test_rows_of_conditional_models_are_divided_among_devices():
 
 
 @pytest.mark.long
-def test_kernel_of_a_gpu_on_several_devices():
+def test_kernel_of_a_gpu_on_several_devices(run_on_devices):
     """Each device draws its own chains, by the kernel (interpreted) as by the loop."""
     run_on_devices("""
         from functools import partial
@@ -581,7 +536,7 @@ def test_kernel_of_a_gpu_on_several_devices():
         "(ParallelTempering(1500, betas=4), 'coupled layers', 0.0)",
     ],
 )
-def test_gradients_on_several_devices(runs):
+def test_gradients_on_several_devices(runs, run_on_devices):
     run_on_devices(f"""
         from test_device_training import *
 
@@ -592,7 +547,7 @@ def test_gradients_on_several_devices(runs):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kinds", [["layers"], ["pairs", "coupled layers"]], ids=str)
-def test_annealing_and_samples_on_several_devices(kinds):
+def test_annealing_and_samples_on_several_devices(kinds, run_on_devices):
     """Log Z and samples are those of one device, and a path of several pieces compiles twice."""
     run_on_devices(f"""
         from test_device_inference import *
