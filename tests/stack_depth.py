@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from itertools import groupby
+from unittest import mock
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from skmrf import (
     NNMRFClassifier,
     NNMRFDensity,
 )
+from skmrf.estimators import _refinement
 
 ROOT = os.path.dirname(skmrf.__file__) + os.sep
 NESTED = "DiscreteMRF of a structure learner", "MRFImputer"  # they fit another estimator
@@ -97,7 +99,7 @@ def fits():
         "CRF of a grid": lambda: CRF("grid", "bp", max_iter=2).fit(
             [numbers.reshape(5, 4, 2)] * 3, [bits[:, 0].reshape(5, 4)] * 3
         ),
-        "MRFImputer": lambda: MRFImputer().fit(incomplete),
+        "MRFImputer": lambda: fit_imputer(incomplete),
         "MRFStructureLearner": lambda: MRFStructureLearner(**SMALL).fit(many),
         "MRFStructureLearner, missing entries": lambda: MRFStructureLearner(
             search="removal", **SMALL
@@ -107,6 +109,12 @@ def fits():
         ).fit(many),
         "MRFStructureLearner, mixed": lambda: MRFStructureLearner(search="nodewise").fit(mixed),
     }
+
+
+def fit_imputer(X):
+    """Fit the default imputer with few chains and updates, which are slow without compilation."""
+    with mock.patch.multiple(_refinement, N_CHAINS=16, N_UPDATES=4):
+        MRFImputer().fit(X)
 
 
 def measure(fit):

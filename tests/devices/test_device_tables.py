@@ -26,7 +26,6 @@ from skmrf.training import device as device_module
 from skmrf.training.preconditioning import MatrixPreconditioner, TablePreconditioner
 
 jax = pytest.importorskip("jax")
-from test_device_arrays import run_on_devices
 from test_device_inference import device_chains, exact_log_z, exact_rows, visible_distribution
 from test_device_training import gradient_of_updates
 
@@ -565,7 +564,7 @@ def test_penalties_and_early_stopping():
 
 
 @pytest.mark.long
-def test_chains_of_tables_are_divided_among_devices():
+def test_chains_of_tables_are_divided_among_devices(run_on_devices):
     """Each device draws its own chains, and the model is that of one device."""
     run_on_devices("""
         from test_device_arrays import *
@@ -584,6 +583,7 @@ def test_chains_of_tables_are_divided_among_devices():
         options = {"device": "jax", "random_state": 0, "method": "gibbs", "n_sweeps": 20}
         states = sample(GRAPHS["states"], 60, **options)
         first = devices.Device(jax.devices()[:1])
-        devices.find_device = lambda _: first
-        assert_array_equal(sample(GRAPHS["states"], 60, **options), states)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(devices, "find_device", lambda _: first)
+            assert_array_equal(sample(GRAPHS["states"], 60, **options), states)
     """)

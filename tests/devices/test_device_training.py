@@ -234,18 +234,16 @@ LEARNERS_OF_ALL_KINDS = [
     PCD(n_chains=900, n_sweeps=20),
     CD(n_sweeps=30),
     TemperedTransitions(n_chains=1500, n_temperatures=3),
-    ParallelTempering(n_chains=1200, betas=4),
 ]
-LONG_RUNS = [
+LONG_RUNS = [  # test_gradients_on_several_devices has more runs
     *product(LEARNERS_OF_ALL_KINDS, ENERGIES),
+    *product([ParallelTempering(n_chains=1200, betas=4)], ["pairs", "layers of signs"]),
     (MCMCMLE(n_particles=3000, reset=2), "coupled layers"),
     (ParticleFilteredMCMCMLE(n_particles=9000), "layers"),
-    (SMC(n_particles=500), "pairs"),
     (PSMC(n_particles=2000), "layers of signs"),
     (PSMC(n_particles=2000, refresh="split"), "coupled layers"),
     (PSMC(n_particles=9000, refresh="none"), "pairs"),
     (PTT(n_chains=2000, swap_every=2), "layers"),
-    (PCD(n_chains=900, n_sweeps=20), "coupled layers", 0.3),
     (SMC(n_particles=500), "layers of signs", 0.3),
     (CD(n_sweeps=30), "pairs", 0.3),
 ]

@@ -416,7 +416,7 @@ def test_invalid_arguments_raise(arguments, message):
     assert str(caught.value) == message
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=25)
 def test_ais_intervals_contain_log_z(seed):
     """Check the intervals of 30 models small enough for the exact log Z."""
     rng = np.random.default_rng(seed)

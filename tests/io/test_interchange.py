@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_files import GOOD_FG, MODELS, fails, graphs, in_one_folder, needs_data, write
 from numpy.testing import assert_allclose, assert_array_equal
+from zoo import GOOD_FG, MODELS, fails, graphs, in_one_folder, needs_data, write
 
 from skmrf import CRF, TRUSTED_TYPES, DiscreteMRF, MRFStructureLearner, io
 from skmrf.datasets import make_ising

@@ -95,7 +95,7 @@ def test_real_models_keep_log_z_and_marginals(tmp_path, data_folder, name, kind)
     check_real_model(data_folder(name.split("/")[0]).parent / f"{name}.uai.gz", tmp_path, kind)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=25)
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_real_models_keep_log_z_and_marginals(tmp_path, data_folder, kind):
     pytest.importorskip("pgmpy")

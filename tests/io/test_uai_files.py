@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_files import (
+from numpy.testing import assert_allclose, assert_array_equal
+from zoo import (
     DATA,
     GOOD,
     GOOD_FG,
@@ -24,7 +25,6 @@ from model_files import (
     needs_data,
     write,
 )
-from numpy.testing import assert_allclose, assert_array_equal
 
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.energies.layout import Layout
