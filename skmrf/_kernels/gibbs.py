@@ -139,14 +139,15 @@ def sweep_coupled(
         for c in range(n_chains):
             for i in range(n):
                 field[c, i] += bias[i]
-    given = coupling, bias, odds, betas
-    sweep_binary(*given, order, from_hidden, clamped, seeds, field, V, log_weights)
+    sweep_binary(
+        coupling, bias, odds, betas, order, from_hidden, clamped, seeds, field, V, log_weights
+    )
     for i in range(n):
         for c in range(n_chains):
             X[c, i] = V[i, c]
 
 
-@kernel
+@inlined
 def sweep_binary(
     coupling, bias, odds, betas, order, from_hidden, clamped, seeds, field, X, log_weights
 ):
