@@ -1,9 +1,8 @@
 """Stochastic training on a device of JAX: the updates of epochs are one compiled function."""
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass, replace
-from time import monotonic, sleep
+from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +29,6 @@ MAX_CALL = 1000  # updates of an epoch in a compiled call; Ctrl-C works between 
 MAX_TOGETHER = 32  # epochs of a compiled call
 ORDER_BYTES = 2**20  # of the row numbers of all epochs of a call
 CALL_SECONDS = 0.1  # that several epochs of a call may take
-START_SECONDS = 0.002  # in which JAX reads the arguments of a call
 BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do not stay on the device
 MAPPED_BYTES = 2**25  # the same of rows of a memory map
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
@@ -168,9 +166,9 @@ class DeviceUpdates:
         """Update the parameters once per minibatch in each of one or more epochs.
 
         A call has as many epochs as fit into its time, because the device has no work between two
-        calls. A thread draws the random numbers of the next epochs while the device computes. They
-        do not depend on the number of epochs in a call, and the generator is left in the state
-        after the epochs of this call.
+        calls. The random numbers of the next epochs are drawn before the results of this call are
+        read. They do not depend on the number of epochs in a call, and the generator is left in the
+        state after the epochs of this call.
 
         Parameters
         ----------
@@ -196,11 +194,8 @@ class DeviceUpdates:
         else:
             batches = self._pad([epoch.batches for epoch in draws])
             words = self._pad([epoch.words[0] for epoch in draws])
-            n_next = min(self.most_together, n_epochs - n_together)
-            with ThreadPoolExecutor(1) as thread:  # a call lasts nearly as long as its computation
-                next_draws = thread.submit(self._draw_later, n_next, draw_order, rng)
-                read = self._call(batches, words, n_together)
-                next_draws.result()
+            read = self._call(batches, words, n_together)
+            self._draw(min(self.most_together, n_epochs - n_together), draw_order, rng)
             rows = [means | others for means, others in self._read(read)]
         if len(rows) < n_together:  # training has ended early
             self.drawn.clear()
@@ -209,12 +204,6 @@ class DeviceUpdates:
         self.n_together = int(np.clip(n_fitting, 1, self.most_together))
         self.epoch_number += len(rows)
         return rows
-
-    def _draw_later(self, n_epochs, draw_order, rng):
-        """Draw epochs after a call has started, which needs Python's lock (GIL)."""
-        if n_epochs > len(self.drawn):
-            sleep(START_SECONDS)
-            self._draw(n_epochs, draw_order, rng)
 
     def _draw(self, n_epochs, draw_order, rng):
         """Draw the minibatches and random words of epochs, until so many epochs are drawn."""
