@@ -13,6 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.extending import get_cython_function_address, intrinsic
 from numba.np.arrayobj import make_array
 from threadpoolctl import ThreadpoolController
@@ -49,8 +50,10 @@ def find_product(dtype):
 
 def _call_blas(_, address, A, B, out):
     kinds = A, B, out
-    assert {kind.layout for kind in kinds} <= {"C", "F"}, "arrays must be contiguous"
-    assert out.layout == "C"
+    if not {A.layout, B.layout} <= {"C", "F"} or out.layout != "C":
+        raise TypingError("The arrays of a matrix product must be contiguous.")
+    if A.dtype != B.dtype or A.dtype != out.dtype:
+        raise TypingError("The arrays of a matrix product must have the same data type.")
 
     def build(context, builder, _signature, values):
         arrays = [

@@ -23,8 +23,7 @@ GRAM_ROWS = 256, 2048  # fewest and most rows of a block of a Gram matrix
 GRAMS = 32  # Gram matrices that are in memory together
 
 _n_threads = ContextVar("n_threads", default=None)
-_thread = local()  # its attribute is_worker exists in threads of a pool
-_pools = {}  # queues of tasks of threads, by process and number of threads
+_thread = local()  # its attribute is_worker exists while a thread makes calls of blocks
 
 
 @contextmanager
@@ -154,15 +153,11 @@ def _run_threads(n_threads, function, blocks):
     Threads of joblib are started anew by each call, which takes several milliseconds. Futures of
     the standard library take about 20 microseconds each, in which all threads wait for Python.
     """
-    key = os.getpid(), n_threads  # a forked process has no threads
-    if key not in _pools:
-        _pools[key] = _start_threads(n_threads - 1)
     results, waiting, done = [None] * len(blocks), deque(enumerate(blocks)), SimpleQueue()
     call = partial(_make_calls, function, waiting, done)
     with _blas:
         try:
-            for _ in range(min(n_threads, len(blocks)) - 1):
-                _pools[key].put(partial(copy_context().run, call))
+            _threads.run(call, min(n_threads, len(blocks)) - 1)
             _thread.is_worker = True
             call()
             for _ in blocks:
@@ -175,19 +170,28 @@ def _run_threads(n_threads, function, blocks):
     return results
 
 
-def _start_threads(n_threads):
-    """Return a queue whose tasks are run by new threads."""
-    tasks = SimpleQueue()
-    for _ in range(n_threads):
-        Thread(target=_serve, args=(tasks,), name="skmrf", daemon=True).start()
-    return tasks
+class _Threads:
+    """Threads that are kept between calls, and the queue of their tasks."""
+
+    def __init__(self):
+        self.lock, self.tasks, self.n_started = Lock(), SimpleQueue(), 0
+
+    def run(self, function, n_threads):
+        """Let threads call a function; start threads if there are too few."""
+        with self.lock:
+            while self.n_started < n_threads:
+                Thread(target=self._serve, name="skmrf", daemon=True).start()
+                self.n_started += 1
+        for _ in range(n_threads):
+            self.tasks.put(partial(copy_context().run, function))
+
+    def _serve(self):
+        _thread.is_worker = True
+        while True:
+            self.tasks.get()()
 
 
-def _serve(tasks):
-    """Run all tasks of a queue, in a thread that never ends."""
-    _thread.is_worker = True
-    while True:
-        tasks.get()()
+_threads = _Threads()
 
 
 def _make_calls(function, waiting, done):
@@ -234,6 +238,16 @@ class _OneBlasThread:
 
 
 _blas = _OneBlasThread()
+
+
+def _renew_after_fork():
+    """Forget the threads and the locks of other threads, which a forked process does not have."""
+    _threads.__init__()
+    _blas.lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_after_fork)
 
 
 def matrix_product(A, B):

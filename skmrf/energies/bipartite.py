@@ -303,7 +303,7 @@ class BipartiteEnergy(LayeredEnergy):
         size = max(MIN_ROWS, UNIT // (2 * max(self.weights.size, 1)))
         n_units, ends = max(round(most / size), 1), np.cumsum([len(w) for *_, w in states])
         layers = [np.empty((ends[-1], n), self.weights.dtype) for n in self.weights.shape]
-        sums = [np.zeros((n_units, n), self.weights.dtype) for n in self.weights.shape]
+        sums = [np.zeros((n_units, n)) for n in self.weights.shape]
         phases = []
         for state, end in zip(states, ends, strict=True):
             n = len(state[-1])
@@ -316,7 +316,7 @@ class BipartiteEnergy(LayeredEnergy):
 
         list(run_blocks(fill, [(unit,) for unit in range(n_units)], None))
         V, H = layers
-        visible, hidden = (s.sum(axis=0) for s in sums)
+        visible, hidden = (s.sum(axis=0).astype(self.weights.dtype) for s in sums)
         return {"weights": matrix_product(V.T, H), "visible_bias": visible, "hidden_bias": hidden}
 
     def _phase_arrays(self, visible, hidden, weights):
@@ -326,6 +326,9 @@ class BipartiteEnergy(LayeredEnergy):
         if visible.dtype not in (np.int8, STATE):  # the kernel is compiled for few types
             visible = visible.astype(dtype, copy=False)
         bias = bias_rows(self.hidden_bias, n_rows)
+        shapes = [(n_rows, n) for n in self.weights.shape]
+        if visible.shape != shapes[0] or (hidden is not None and hidden.shape != shapes[1]):
+            raise ValueError(f"The states of both layers must have the shapes {shapes}.")
         hidden = np.empty((0, 0), dtype) if hidden is None else hidden.astype(dtype, copy=False)
         arrays = self.weights, bias, visible, hidden, weights
         return find_product(dtype), *(read_only(np.ascontiguousarray(a)) for a in arrays)

@@ -265,6 +265,7 @@ def sweep(
     reference = Product.uniform(energy.visible_states) if reference is None else reference
     clamped = np.zeros((0, 0), dtype=bool) if clamped is None else clamped
     X = np.array(X, dtype=STATE, order="C") if is_numpy(X) else X
+    _check_chains(energy, X, clamped, generators)
     log_weights = np.zeros(len(X))
     if len(X) == 0:
         return X, log_weights
@@ -293,6 +294,21 @@ def sweep(
         if moved is not x:  # another process moved a copy of the chains
             x[:], w[:] = moved, increased
     return X, log_weights
+
+
+def _check_chains(energy, X, clamped, generators):
+    """Raise a ValueError for arrays of wrong shapes, which compiled functions do not check."""
+    n = len(energy.visible_states)
+    if X.ndim != 2 or X.shape[1] != n:
+        raise ValueError(f"X must have shape (n_chains, {n}); got {tuple(X.shape)}.")
+    if clamped.size and clamped.shape != X.shape:
+        raise ValueError(f"clamped must have the shape of X, {X.shape}; got {clamped.shape}.")
+    n_blocks = -(-len(X) // BLOCK)
+    if isinstance(generators, list) and len(generators) < n_blocks:
+        raise ValueError(
+            f"{len(X)} chains need {n_blocks} generators, one for each {BLOCK} chains; got "
+            f"{len(generators)}. Use skmrf.samplers.spawn_generators."
+        )
 
 
 def annealed_states(energy, n_chains, rng):
@@ -440,8 +456,13 @@ def move_from_hidden(energy, H, generators, n_sweeps):
     if not isinstance(generators, list):
         return generators.alternate(energy.conditionals(), H, n_sweeps)
     conditionals, n_chains = energy.conditionals(), len(H)
-    X = np.empty((n_chains, len(conditionals.weights)), STATE)
-    results = X, *(np.empty(H.shape, H.dtype) for _ in range(2))
+    n_visible, n_hidden = conditionals.weights.shape
+    if H.shape != (n_chains, n_hidden):
+        raise ValueError(f"H must have shape (n_chains, {n_hidden}); got {H.shape}.")
+    H = H.astype(conditionals.weights.dtype, copy=False)
+    results = np.empty((n_chains, n_visible), STATE), *(np.empty_like(H) for _ in range(2))
+    if n_chains == 0:
+        return results
     seeds = random_seeds(generators, 2 * n_sweeps)
     arrays = seeds, read_only(np.ascontiguousarray(H))
     given = *bipartite_arrays(conditionals, n_chains), *arrays, *results

@@ -103,8 +103,8 @@ def bipartite_arrays(conditionals, n_chains):
         for each chain.
     """
     weights, *biases = conditionals
-    arrays = weights, *(bias_rows(b, n_chains) for b in biases)
-    return find_product(weights.dtype), *(read_only(np.ascontiguousarray(a)) for a in arrays)
+    arrays, dtype = (weights, *(bias_rows(b, n_chains) for b in biases)), weights.dtype
+    return find_product(dtype), *(read_only(np.ascontiguousarray(a, dtype)) for a in arrays)
 
 
 def sweep_coupled_layers(
@@ -170,10 +170,11 @@ def align_couplings(conditionals):
         them are zero. The hidden biases are a matrix with one row.
     """
     coupling, *arrays, hidden_bias, constant = _with_layer(conditionals)
-    n = len(coupling) if coupling.any() else 0
-    aligned = _aligned_zeros(n, len(coupling), coupling.dtype)
+    n, dtype = len(coupling) if coupling.any() else 0, coupling.dtype
+    aligned = _aligned_zeros(n, len(coupling), dtype)
     aligned[:, : len(coupling)] = coupling[:n]
-    arrays = (read_only(np.ascontiguousarray(a)) for a in (aligned, *arrays, hidden_bias[None]))
+    arrays = aligned, *arrays, hidden_bias[None]
+    arrays = (read_only(np.ascontiguousarray(a, dtype)) for a in arrays)
     return CoupledLayerConditionals(*arrays, constant)
 
 

@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states
 
 from skmrf._utils.codes import STATE
-from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf._utils.phases import States
+from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.samplers import Product, layers, spawn_generators, sweep
 from skmrf.samplers.gibbs import BLOCK, move_from_hidden
 from skmrf.samplers.gibbs_queries import anneal, draw, record_states
@@ -451,3 +452,59 @@ def test_sweeps_from_hidden_states(seed):
     p = np.exp(log_f - np.logaddexp.reduce(log_f))
     found = np.bincount((np.hstack([X, H]) @ powers).astype(int), minlength=64)[states @ powers]
     assert np.abs((found - n_chains * p) / np.sqrt(n_chains * p * (1.0 - p))).max() < 5.0
+
+
+def layered_model(n_visible=6, n_hidden=4, coupling=None):
+    rng = np.random.default_rng(0)
+    W, b = rng.normal(size=(n_visible, n_hidden)), rng.normal(size=n_visible)
+    if coupling is None:
+        return BipartiteEnergy(W, b, np.zeros(n_hidden))
+    return SemiRestrictedEnergy(coupling, W, b, np.zeros(n_hidden))
+
+
+def models_of_two_states():
+    coupled = ZOO["spin_glass"](0)
+    n = len(coupled.bias)
+    return [coupled, layered_model(), layered_model(n, coupling=coupled.coupling)]
+
+
+@pytest.mark.parametrize("energy", [*models_of_two_states(), ZOO["orders"](0)])
+def test_wrong_shapes_raise(energy):
+    """Compiled functions do not check shapes."""
+    n = len(energy.visible_states)
+    X, rng = np.zeros((70, n), STATE), np.random.default_rng(0)
+    generators = spawn_generators(rng, 70)
+    wrong = rf"X must have shape \(n_chains, {n}\); got \(70, {n - 1}\)"
+    with pytest.raises(ValueError, match=wrong):
+        sweep(energy, X[:, 1:], generators)
+    with pytest.raises(ValueError, match=r"clamped must have the shape of X, \(70, "):
+        sweep(energy, X, generators, clamped=np.zeros((69, n), bool))
+    with pytest.raises(ValueError, match="70 chains need 2 generators, one for each 64"):
+        sweep(energy, X, generators[:1])
+
+
+def test_wrong_shapes_of_layers_raise():
+    energy = layered_model()
+    n_visible, n_hidden = energy.weights.shape
+    H, generators = np.zeros((5, n_hidden)), spawn_generators(np.random.default_rng(0), 5)
+    with pytest.raises(ValueError, match=r"H must have shape \(n_chains, "):
+        move_from_hidden(energy, H[:, 1:], generators, 1)
+    V = np.zeros((5, n_visible), np.int8)
+    for visible, hidden in ((V[:, 1:], None), (V, H[:, 1:]), (V, H[1:])):
+        with pytest.raises(ValueError, match="states of both layers must have the shapes"):
+            energy.moments(States(visible, hidden, None))
+    assert [a.shape[0] for a in move_from_hidden(energy, H[:0], generators, 1)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("energy", models_of_two_states())
+def test_parameters_of_several_types(energy, seed):
+    """Parameters of several floating-point types are converted to one type."""
+    small = energy.with_theta({k: v.astype(np.float32) for k, v in energy.theta.items()})
+    key = "bias" if "bias" in energy.theta else "visible_bias"
+    mixed = small.with_theta(small.theta | {key: small.theta[key].astype(float)})
+    X = np.zeros((100, len(energy.visible_states)), STATE)
+    drawn = [
+        sweep(e, X, spawn_generators(np.random.default_rng(seed), 100), n_sweeps=5)[0]
+        for e in (small, mixed)
+    ]
+    assert_array_equal(*drawn)

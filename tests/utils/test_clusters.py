@@ -324,6 +324,36 @@ def test_blocks_use_the_threads_of_the_context():
     assert len(set(parallel.run_blocks(thread_of, blocks, None))) == 1
 
 
+def test_threads_are_started_when_they_are_needed():
+    before = threading.active_count()
+    list(parallel.run_blocks(thread_of, [(0,), (1,)], 5000))
+    assert threading.active_count() <= before + 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_processes_start_their_own_threads():
+    """Another thread may run blocks, and hold locks, at the time of a fork."""
+    blocks, is_over = [(k,) for k in range(4)], threading.Event()
+
+    def repeat():
+        while not is_over.is_set():
+            list(parallel.run_blocks(abs, blocks, 2))
+
+    other = threading.Thread(target=repeat)
+    other.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)  # ends a child that hangs
+                os._exit(list(parallel.run_blocks(abs, blocks, 2)) != [0, 1, 2, 3])
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        is_over.set()
+        other.join()
+
+
 def count_blas_threads():
     info = threadpoolctl.threadpool_info()
     return max(library["num_threads"] for library in info if library["user_api"] == "blas")
