@@ -149,8 +149,9 @@ def sweep_coupled_layers(
     for path in split_path(betas, X.size, 1 if n_hidden else REFRESH):
         is_new, start = start % REFRESH == 0, start + len(path) - 1
         if n_hidden:
+            before, beta = path.tolist()
             arrays = random_seeds(generators, 1)[0], X, from_hidden, log_weights
-            draw_hidden(product, weights, hidden_bias, *path.tolist(), *arrays)
+            draw_hidden(product, weights, hidden_bias, before, beta, *arrays)
         arrays = from_hidden, clamped, random_seeds(generators, len(path) - 1), is_new, field
         sweep_coupled(product, *given, path, order, *arrays, X, log_weights)
 
