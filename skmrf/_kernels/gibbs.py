@@ -12,7 +12,7 @@ import numpy as np
 
 from ._jit import assume_distinct, borrowed, inlined, kernel, lowest_bit
 from .elimination import draw_categorical
-from .layers import BLOCK, N_STREAMS, logistic_noise, n_words, start_streams
+from .layers import BLOCK, N_STREAMS, copy_rows, logistic_noise, n_words, start_streams
 from .products import multiply
 from .tables import fill_entries
 
@@ -131,9 +131,7 @@ def sweep_coupled(
     """
     n_chains, n = X.shape
     V = np.empty((n, n_chains), bias.dtype)
-    for i in range(n):
-        for c in range(n_chains):
-            V[i, c] = X[c, i]
+    copy_rows(X.T, V)
     if is_new:
         multiply(product, V[: coupling.shape[0]].T, coupling, field)
         for c in range(n_chains):
@@ -142,9 +140,7 @@ def sweep_coupled(
     sweep_binary(
         coupling, bias, odds, betas, order, from_hidden, clamped, seeds, field, V, log_weights
     )
-    for i in range(n):
-        for c in range(n_chains):
-            X[c, i] = V[i, c]
+    copy_rows(V.T, X)
 
 
 @inlined

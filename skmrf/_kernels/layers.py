@@ -12,7 +12,7 @@ result is above 1e-17.
 
 import numpy as np
 
-from ._jit import assume_distinct, borrowed, copy_into, inlined, kernel
+from ._jit import assume_distinct, borrowed, inlined, kernel
 from .exponential import exponentials, logarithms, uniform_odds
 from .products import multiply
 
@@ -157,6 +157,14 @@ def draw_layer(activation, bias, scale, shift, seeds):
 
 
 @inlined
+def copy_rows(source, target):
+    """Copy a matrix into one of the same shape, which can have another data type."""
+    for c in range(target.shape[0]):
+        for i in range(target.shape[1]):
+            target[c, i] = source[c, i]
+
+
+@inlined
 def take_rows(array, first, last):
     """Return some rows of an array, or its only row if that applies to all chains."""
     return array if array.shape[0] == 1 else array[first:last]
@@ -178,17 +186,14 @@ def sweep_from_hidden(
     means, states, block = means[first:last], states[first:last], first // BLOCK
     one, no_shift = weights.dtype.type(1), np.zeros(max(weights.shape), weights.dtype)
     V = np.empty((last - first, weights.shape[0]), weights.dtype)
-    for c in range(last - first):
-        copy_into(H[first + c], states[c])
+    copy_rows(H[first:last], states)
     for t in range(0, seeds.shape[0], 2):
         multiply(product, states, weights.T, V)
         draw_layer(V, visible_bias, one, no_shift, seeds[t, block:])
         multiply(product, V, weights, states)
         unit_means(states, hidden_bias, means)
         draw_layer(states, hidden_bias, one, no_shift, seeds[t + 1, block:])
-    for c in range(last - first):
-        for i in range(V.shape[1]):
-            X[first + c, i] = V[c, i]
+    copy_rows(V, X[first:last])
 
 
 @kernel
@@ -200,9 +205,7 @@ def draw_hidden(product, weights, hidden_bias, before, beta, seeds, X, from_hidd
     """
     n_chains, n_hidden, kind = X.shape[0], weights.shape[1], weights.dtype
     V, H = np.empty(X.shape, kind), np.empty((n_chains, n_hidden), kind)
-    for c in range(n_chains):
-        for i in range(X.shape[1]):
-            V[c, i] = X[c, i]
+    copy_rows(X, V)
     multiply(product, V, weights, H)
     if beta != before:
         add_softplus(H, hidden_bias, beta, 1.0, log_weights)
@@ -236,9 +239,7 @@ def sweep_bipartite(
     kind = weights.dtype.type
     V, H = np.empty(X.shape, weights.dtype), np.empty((n_chains, n_hidden), weights.dtype)
     shift, no_shift = np.empty_like(odds), np.zeros(n_hidden, weights.dtype)
-    for c in range(n_chains):
-        for i in range(X.shape[1]):
-            V[c, i] = X[c, i]
+    copy_rows(X, V)
     for t in range(betas.size - 1):
         beta, change = betas[t + 1], betas[t + 1] - betas[t]
         multiply(product, V, weights, H)
@@ -259,9 +260,7 @@ def sweep_bipartite(
             for i in range(V.shape[1]):
                 if clamped[c, i]:
                     V[c, i] = X[c, i]
-    for c in range(n_chains):
-        for i in range(X.shape[1]):
-            X[c, i] = V[c, i]
+    copy_rows(V, X)
 
 
 @kernel
@@ -286,8 +285,7 @@ def fill_layers(
             V[c, i] = x
             visible_sum[i] += weight * x
     if hidden.shape[0] > 0:
-        for c in range(last - first):
-            copy_into(hidden[first + c], H[c])
+        copy_rows(hidden[first:last], H)
     else:
         multiply(product, V, weights, H)
         unit_means(H, hidden_bias, H)

@@ -327,8 +327,11 @@ class BipartiteEnergy(LayeredEnergy):
             visible = visible.astype(dtype, copy=False)
         bias = bias_rows(self.hidden_bias, n_rows)
         shapes = [(n_rows, n) for n in self.weights.shape]
-        if visible.shape != shapes[0] or (hidden is not None and hidden.shape != shapes[1]):
-            raise ValueError(f"The states of both layers must have the shapes {shapes}.")
+        found = [visible.shape, shapes[1] if hidden is None else hidden.shape]
+        if found != shapes:
+            raise ValueError(
+                f"The states of both layers must have the shapes {shapes}; got {found}."
+            )
         hidden = np.empty((0, 0), dtype) if hidden is None else hidden.astype(dtype, copy=False)
         arrays = self.weights, bias, visible, hidden, weights
         return find_product(dtype), *(read_only(np.ascontiguousarray(a)) for a in arrays)
