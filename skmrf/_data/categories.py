@@ -7,7 +7,7 @@ import numpy as np
 
 from .._utils.codes import MAX_STATES, MISSING, STATE
 from .._utils.parameters import show_list
-from .frames import as_columns, column_names, read_columns
+from .frames import as_columns, read_columns
 
 __all__ = [
     "CategoryEncoder",
@@ -20,7 +20,6 @@ __all__ = [
     "is_number",
     "missing_mask",
     "read_query_columns",
-    "read_training_columns",
     "resolve_categories",
     "unite_categories",
 ]
@@ -70,45 +69,39 @@ class CategoryEncoder:
         return decode(codes, self.categories)
 
 
-def resolve_categories(categories, columns, names):
-    """Return the categories of each column: the user's categories, or the values in the column.
+def resolve_categories(categories, columns, names, declared=None):
+    """Return the categories of each column: given, declared, or found in the column.
 
     Parameters
     ----------
     categories : "auto" or list of lists
-        "auto" finds the categories in the columns.
+        Categories of each column. "auto" means the declared ones, or those in the column.
     columns : list of ndarray
         Training columns.
     names : list
         Names of the columns.
+    declared : list of (ndarray or None), optional
+        Categories that the data type of each column declares. None means that it declares none.
 
     Returns
     -------
     list of ndarray
         Categories of each column.
     """
-    if isinstance(categories, str) and categories == "auto":
-        return find_categories(columns, names)
-    return check_categories(categories, names)
+    if not isinstance(categories, str) or categories != "auto":
+        return check_categories(categories, names)
+    parts = zip(declared or [None] * len(columns), columns, names, strict=True)
+    return [
+        find_categories([column], [name])[0]
+        if known is None
+        else check_categories([known], [name])[0]
+        for known, column, name in parts
+    ]
 
 
 def read_query_columns(estimator, X):
     """Return the columns of X; raise a ValueError unless X has the columns seen during ``fit``."""
     return read_columns(estimator, X, reset=False)
-
-
-def read_training_columns(estimator, X, resume):
-    """Return the columns of training rows, their categories and their names.
-
-    If ``resume``, the number and the names of the columns are checked, and the categories are those
-    of the earlier fit. Otherwise the number and the names are recorded, and the estimator's
-    parameter ``categories`` determines the categories.
-    """
-    columns = read_columns(estimator, X, reset=not resume)
-    names = column_names(estimator)
-    if resume:
-        return columns, estimator.categories_, names
-    return columns, resolve_categories(estimator.categories, columns, names), names
 
 
 def _is_missing(value):

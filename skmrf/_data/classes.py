@@ -260,7 +260,7 @@ def encode_outputs(y, n_rows, classes, shape, name="y"):
         value = value.item() if isinstance(value, np.generic) else value
         advice = "" if shape or name != "y" else " Give all labels to partial_fit as classes."
         raise ValueError(
-            f"Output {output} of row {row} of {name} is {value!r}; outputs must be in "
+            f"Output {output} of row {row} of {name} is {value!r}; outputs must be one of "
             f"{classes.tolist()}.{advice}"
         )
     return (ones & (len(classes) > 1)).astype(np.int8)

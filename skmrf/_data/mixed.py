@@ -8,7 +8,7 @@ from scipy.special import ndtri
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.warn import warn_caller
-from .categories import check_categories, decode, encode, find_categories, is_number, missing_mask
+from .categories import decode, encode, is_number, missing_mask, resolve_categories
 from .column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
 from .frames import read_columns
 
@@ -165,29 +165,23 @@ def fit_columns(columns, names, categorical, categories, weights=None, declared=
         Encoder of the columns.
     """
     discrete, continuous = np.flatnonzero(categorical), np.flatnonzero(~categorical)
-    categories = find_declared_categories(columns, names, categorical, categories, declared)
+    categories = find_discrete_categories(columns, names, categorical, categories, declared)
     mean, scale = np.zeros(len(continuous)), np.ones(len(continuous))
     for k, j in enumerate(continuous):
         mean[k], scale[k] = _mean_and_scale(to_floats(columns[j], names[j]), weights, names[j])
     return Columns(list(names), continuous, discrete, categories, mean, scale)
 
 
-def find_declared_categories(columns, names, categorical, categories, declared=None):
+def find_discrete_categories(columns, names, categorical, categories, declared=None):
     """Return the categories of each categorical column: given, declared, or found in the column.
 
     The parameters are those of :func:`fit_columns`.
     """
-    discrete = np.flatnonzero(categorical)
-    if not isinstance(categories, list | tuple | np.ndarray) and categories != "auto":
-        raise ValueError(f'categories must be "auto" or a list of lists; got {categories!r}.')
-    if not isinstance(categories, str):
-        return check_categories(categories, [names[j] for j in discrete])
-    return [
-        find_categories([columns[j]], [names[j]])[0]
-        if known is None
-        else check_categories([known], [names[j]])[0]
-        for j, known in zip(discrete, declared or [None] * len(discrete), strict=True)
-    ]
+    columns, names = (
+        [part for part, is_used in zip(parts, categorical, strict=True) if is_used]
+        for parts in (columns, names)
+    )
+    return resolve_categories(categories, columns, names, declared)
 
 
 def restore_numbers(values, columns, names, types):
@@ -468,7 +462,7 @@ def learn_scored_columns(X, columns, names, types, categories, weights):
     """
     is_discrete = np.isin(types, DISCRETE_TYPES)
     declared = declared_categories(X, is_discrete)
-    found = iter(find_declared_categories(columns, names, is_discrete, categories, declared))
+    found = iter(find_discrete_categories(columns, names, is_discrete, categories, declared))
     known = [next(found) if discrete else np.zeros(0) for discrete in is_discrete]
     values, scales = _read_numbers(columns, names, known), {}
     for j, (kind, name) in enumerate(zip(types, names, strict=True)):

@@ -17,7 +17,7 @@ from .column_types import (
     resolve_column_types,
 )
 from .frames import read_columns
-from .mixed import find_declared_categories, to_floats
+from .mixed import find_discrete_categories, to_floats
 
 # Both lists begin with the transform that is closest to linear.
 BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # in units of the scale
@@ -473,7 +473,7 @@ def learn_transformed_columns(X, columns, names, column_types, categories, weigh
     types = resolve_column_types(column_types, X, columns, names)
     is_discrete, transforms = np.isin(types, DISCRETE_TYPES), {}
     declared = declared_categories(X, is_discrete)
-    known = find_declared_categories(columns, names, is_discrete, categories, declared)
+    known = find_discrete_categories(columns, names, is_discrete, categories, declared)
     numeric = {j: to_floats(columns[j], names[j]) for j in np.flatnonzero(~is_discrete).tolist()}
     for j, x in numeric.items():
         if np.isnan(x).all():

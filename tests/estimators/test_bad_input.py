@@ -290,7 +290,7 @@ OUTPUTS = np.array([[0, 1, 1], [1, 0, 1], [0, 0, 0], [1, 1, 0]] * 5)
 ODD_OUTPUTS = OUTPUTS.astype(float)
 ODD_OUTPUTS[3, 1] = np.nan
 HALVES = np.where(OUTPUTS == 1, 0.5, 0.0)
-WRONG = "outputs must be in"
+WRONG = "outputs must be one of"
 
 
 def conditional(**parameters):
@@ -333,7 +333,7 @@ def test_bad_inputs(data, error, message):
 
 
 BAD_OUTPUTS = [
-    (ODD_OUTPUTS, r"Output 1 of row 3 of y is nan; outputs must be in \[0, 1\]"),
+    (ODD_OUTPUTS, r"Output 1 of row 3 of y is nan; outputs must be one of \[0, 1\]"),
     (ODD_OUTPUTS[:, 1], "Input y contains NaN"),
     (np.where(OUTPUTS > 0, np.inf, 0), f"Output 1 of row 0 of y is inf; {WRONG}"),
     (np.where(X[:, 0] > 0, np.inf, 0), "Input y contains infinity"),

@@ -303,9 +303,9 @@ def test_bad_targets(who):
     for target, message in (
         (None, "requires y to be passed, but the target y is None"),
         (y[:7], r"y must have shape|inconsistent numbers of samples: \[40, 7\]"),
-        (np.where(y > 0, np.nan, 0.0), "nan; outputs must be in|Input y contains NaN"),
-        (np.where(y > 0, np.inf, 0.0), "inf; outputs must be in|Input y contains infinity"),
-        (y + RNG.random(y.shape), "outputs must be in|Unknown label type: continuous"),
+        (np.where(y > 0, np.nan, 0.0), "nan; outputs must be one of|Input y contains NaN"),
+        (np.where(y > 0, np.inf, 0.0), "inf; outputs must be one of|Input y contains infinity"),
+        (y + RNG.random(y.shape), "outputs must be one of|Unknown label type: continuous"),
     ):
         bad = clone(model)
         with pytest.raises(ValueError, match=message):

@@ -169,7 +169,7 @@ def test_partial_fit_with_classes():
         with pytest.raises(ValueError, match="classes must be the two labels of an output; got"):
             quick().partial_fit(X, y, classes=wrong)
     with pytest.raises(
-        ValueError, match=r"'yes'; outputs must be in \['no'\]\. Give all labels to partial_fit"
+        ValueError, match=r"'yes'; outputs must be one of \['no'\]\. Give all labels to partial_fit"
     ):
         quick().partial_fit(X[order[:9]], y[order[:9]]).partial_fit(X, y)
     weighted = quick().partial_fit(X, Y, sample_weight=np.ones(len(X)))

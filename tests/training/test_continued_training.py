@@ -151,8 +151,10 @@ def test_row_with_a_large_weight():
 @pytest.mark.long
 @pytest.mark.parametrize(("rate", "epoch"), [(1e39, 1), (StepRate(0.01, drop=1e45, every=1), 2)])
 def test_divergence_raises(rate, epoch):
+    """If all parameters are minus infinity at first, which is rare, the next epoch finds it."""
     model = RBM(2, "pcd", alpha=0.01, learning_rate=rate, optimizer="sgd", max_iter=5)
-    with pytest.raises(ValueError, match=rf"^Learning diverged in epoch {epoch}: .* learning_rate"):
+    message = rf"^Learning diverged in epoch ({epoch}|{epoch + 1}): .* learning_rate"
+    with pytest.raises(ValueError, match=message):
         model.fit(BITS)
     assert not hasattr(model, "energy_")
 
