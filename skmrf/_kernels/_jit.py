@@ -311,7 +311,8 @@ if numba.config.DISABLE_JIT:
 else:
     #: Return a view of an array, or of each array in a tuple, without reference counting. If arrays
     #: are read from tuples inside of loops, atomic reference counting takes several times longer
-    #: than the arithmetic.
+    #: than the arithmetic. Only arguments of a function that is not inlined may be borrowed: its
+    #: caller keeps their memory, but the memory of a local array is freed after its last use.
     borrowed = intrinsic(_borrowed)
     #: Tell the compiler that the array arguments of a kernel do not overlap. Otherwise each loop
     #: checks this at run time, which takes longer than short loops.

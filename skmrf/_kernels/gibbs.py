@@ -160,7 +160,6 @@ def sweep_binary(
     A group of variables is drawn in all chains of a block. Then its changes are added to the
     fields of all variables.
     """
-    X, field, order = borrowed(X), borrowed(field), borrowed(order)
     size = GROUP * BLOCK
     limits, bits = np.empty(size, X.dtype), np.empty(size, np.int32)
     words = np.empty(n_words(size, X.itemsize), np.uint64)

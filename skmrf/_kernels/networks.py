@@ -9,12 +9,14 @@ state selects one of ``n_slots`` rows of weights.
 
 A network is evaluated on a block of points. Its inputs, units and output are rows of one array.
 The rows are padded to a multiple of ``LANES`` points, so that vectorised loops have no remainder.
-The arrays have no reference counts, because updating the counts took as long as the arithmetic.
+Functions that are called for each layer are compiled separately. If everything is inlined into the
+two functions that Python calls, their compilation takes twice as long. In such a function, arrays
+have no reference counts, because updating the counts takes as long as the arithmetic.
 """
 
 import numpy as np
 
-from ._jit import borrowed, inlined, kernel
+from ._jit import borrowed, copy_into, inlined, kernel
 from .exponential import power_of_two
 
 BLOCK = 512  # float32 points per block (half in float64), so that units stay in the L1 cache
@@ -31,23 +33,18 @@ def _block_size(numbers):
 
 
 @inlined
-def _aligned_column(unit_buffer):
-    """Return the index of the first column of a buffer that is at the start of a cache line.
+def _aligned_rows(buffer, n_rows, n_columns):
+    """Return rows in a flat buffer that has LINE more entries, the first at a cache line.
 
     Loads that are not aligned with cache lines are slower.
     """
-    return -(unit_buffer.ctypes.data // unit_buffer.itemsize) % LINE
+    first = -(buffer.ctypes.data // buffer.itemsize) % LINE
+    return buffer[first : first + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
 @inlined
 def _constants(dtype):
     return dtype.type(1), dtype.type(SELU_SCALE), dtype.type(SELU_BOTTOM)
-
-
-@inlined
-def _fill(target, number):
-    for p in range(target.size):
-        target[p] = number
 
 
 @inlined
@@ -66,59 +63,69 @@ def _four_weights(weights, stride, n, i):
     return wa, wb, wc, wd
 
 
-@inlined
-def _weighted_sums(sources, targets, spare, weights, biases):
-    """Set each target unit to its bias plus the weighted sum of the source units.
+@kernel
+def _weighted_sums(units, before, after, width, n, weights, biases):
+    """Set the units of a layer to their biases plus the weighted sums of the layer below.
 
-    A pass handles two targets and four sources, so that rows are read and written less often.
+    The rows ``before .. after`` of ``units`` are the sources, and ``width`` rows from ``after`` are
+    the targets, at ``n`` points. The last row is scratch. A pass handles two targets and four
+    sources, so that rows are read and written less often.
     """
-    n, width = len(sources), len(targets)
+    units, weights, biases = borrowed(units), borrowed(weights), borrowed(biases)
+    n_sources = after - before
     for o in range(0, width, 2):
         even = o + 1 < width
-        unit, other = targets[o], targets[o + 1] if even else spare
+        unit, other = units[after + o], units[after + o + 1 if even else len(units) - 1]
         unit_weights, other_weights = weights[o:], weights[o + 1 :] if even else weights[o:]
         x, y = biases[o], biases[o + 1] if even else biases[o]
-        for i in range(0, n, 4):
-            ia, ib, ic, id_ = _four_rows(n, i)
-            a, b, c, d = sources[ia], sources[ib], sources[ic], sources[id_]
-            wa, wb, wc, wd = _four_weights(unit_weights, width, n, i)
-            va, vb, vc, vd = _four_weights(other_weights, width, n, i)
+        for i in range(0, n_sources, 4):
+            ia, ib, ic, id_ = _four_rows(n_sources, i)
+            a, b = units[before + ia], units[before + ib]
+            c, d = units[before + ic], units[before + id_]
+            wa, wb, wc, wd = _four_weights(unit_weights, width, n_sources, i)
+            va, vb, vc, vd = _four_weights(other_weights, width, n_sources, i)
             if i == 0:
-                for p in range(unit.size):
+                for p in range(n):
                     unit[p] = x + wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
                     other[p] = y + va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
             else:
-                for p in range(unit.size):
+                for p in range(n):
                     unit[p] += wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
                     other[p] += va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
 
 
-@inlined
-def _apply_selu(targets, top, bottom):
-    zero = top - top
-    low, log2_e = targets.dtype.type(-100), targets.dtype.type(LOG2_E)
-    for o in range(len(targets)):
-        unit = targets[o]
-        for p in range(unit.size):
+@kernel
+def _apply_selu(units, first, last, n):
+    units = borrowed(units)
+    _, top, bottom = _constants(units.dtype)
+    zero, low, log2_e = top - top, units.dtype.type(-100), units.dtype.type(LOG2_E)
+    for o in range(first, last):
+        unit = units[o]
+        for p in range(n):
             x = unit[p]
             e = power_of_two(max(min(x, zero) * log2_e, low))
             unit[p] = top * max(x, zero) + (bottom * e - bottom)
 
 
-@inlined
-def _forward_output(target, sources, weights, one):
-    """Set the output unit to tanh of its bias plus the weighted sum of the source units.
+@kernel
+def _forward_output(units, before, after, n, weights):
+    """Set the output unit, row ``after``, to tanh of its bias plus the weighted sum of its sources.
 
-    At the start, ``target`` contains the bias.
+    The bias follows the weights.
     """
-    n, limit, twice = len(sources), weights.dtype.type(60), weights.dtype.type(2 * LOG2_E)
-    for i in range(0, n, 4):
-        ia, ib, ic, id_ = _four_rows(n, i)
-        a, b, c, d = sources[ia], sources[ib], sources[ic], sources[id_]
-        wa, wb, wc, wd = _four_weights(weights, 1, n, i)
-        for p in range(target.size):
+    units, weights = borrowed(units), borrowed(weights)
+    target, n_sources, kind = units[after], after - before, units.dtype.type
+    one, limit, twice, bias = kind(1), kind(60), kind(2 * LOG2_E), weights[n_sources]
+    for p in range(n):
+        target[p] = bias
+    for i in range(0, n_sources, 4):
+        ia, ib, ic, id_ = _four_rows(n_sources, i)
+        a, b = units[before + ia], units[before + ib]
+        c, d = units[before + ic], units[before + id_]
+        wa, wb, wc, wd = _four_weights(weights, 1, n_sources, i)
+        for p in range(n):
             target[p] += wa * a[p] + wb * b[p] + wc * c[p] + wd * d[p]
-    for p in range(target.size):
+    for p in range(n):
         net = min(max(target[p] * twice, -limit), limit)
         target[p] = one - (one + one) / (power_of_two(net) + one)
 
@@ -152,37 +159,37 @@ def _copy_continuous_weights(row, width, n_slots, discrete, members, first_weigh
 
 
 @inlined
-def _add_categorical_weights(row, width, n_slots, discrete, members, units, targets):
+def _add_categorical_weights(row, width, n_slots, discrete, members, units, n):
     for e in range(members.size):
         if discrete[members[e]]:
             for o in range(width):
-                x, unit, first = units[e], targets[o], e * n_slots * width + o
-                for p in range(unit.size):
+                x, unit = units[e], units[members.size + o]
+                first = e * n_slots * width + o
+                for p in range(n):
                     unit[p] += row[first + np.int64(x[p]) * width]
 
 
 @inlined
-def _forward_units(row, widths, n_slots, discrete, members, first_weights, units, top, bottom, one):
+def _forward_units(row, widths, n_slots, discrete, members, first_weights, units, n):
     """Compute the values of all hidden units and of the output unit of one network.
 
     The second-to-last row of ``units`` receives the output, tanh(net).
     """
-    at, before, after = 0, 0, members.size
+    at = before = np.int64(0)  # not a literal number, for which numba compiles other functions
+    after = members.size
     for layer in range(widths.size):
         width, fan_in = widths[layer], after - before
-        weights = row[at:]
         bias = at + fan_in * width
         if layer == 0:
-            weights, bias = first_weights[fan_in:], members.size * n_slots * width
-        targets = units[after : after + width]
-        _weighted_sums(units[before:after], targets, units[len(units) - 1], weights, row[bias:])
-        if layer == 0:
-            _add_categorical_weights(row, width, n_slots, discrete, members, units, targets)
-        _apply_selu(targets, top, bottom)
+            bias = members.size * n_slots * width
+            weights = first_weights[fan_in:]
+            _weighted_sums(units, before, after, width, n, weights, row[bias:])
+            _add_categorical_weights(row, width, n_slots, discrete, members, units, n)
+        else:
+            _weighted_sums(units, before, after, width, n, row[at:], row[bias:])
+        _apply_selu(units, after, after + width, n)
         at, before, after = bias + width, after, after + width
-    unit = units[after]
-    _fill(unit, row[at + after - before])
-    _forward_output(unit, units[before:after], row[at:], one)
+    _forward_output(units, before, after, n, row[at:])
 
 
 @kernel
@@ -207,42 +214,38 @@ def network_values(theta, widths, n_slots, inputs, discrete, members_of, out):
         Receives the values.
     """
     block, last = _block_size(theta), members_of.shape[1] + widths.sum()
-    unit_buffer = np.zeros((last + 2, block + LINE), theta.dtype)
-    first_weights_buffer = np.empty(members_of.shape[1] * (widths[0] + 1), theta.dtype)
-    units, first_weights = (
-        borrowed(unit_buffer)[:, _aligned_column(unit_buffer) :],
-        borrowed(first_weights_buffer),
-    )
-    rows, inputs, values = borrowed(theta), borrowed(inputs), borrowed(out)
-    members_of, discrete, widths = borrowed(members_of), borrowed(discrete), borrowed(widths)
-    one, top, bottom = _constants(theta.dtype)
+    n_columns = block + LINE  # rows of a power of two would delay loads after stores
+    unit_buffer = np.zeros((last + 2) * n_columns + LINE, theta.dtype)
+    units = _aligned_rows(unit_buffer, last + 2, n_columns)
+    first_weights = np.empty(members_of.shape[1] * (widths[0] + 1), theta.dtype)
+    row = np.empty(theta.shape[1], theta.dtype)  # not read-only, so that fewer types are compiled
     for c in range(len(theta)):
-        row, members = rows[c], members_of[c]
-        scale = row[row.size - 1]
+        copy_into(theta[c], row)
+        members, scale = members_of[c], row[row.size - 1]
         _copy_continuous_weights(row, widths[0], n_slots, discrete, members, first_weights)
         for begin in range(0, inputs.shape[1], block):
             m = min(block, inputs.shape[1] - begin)
             n = _load_inputs(inputs, members, begin, m, units)
-            _forward_units(row, widths, n_slots, discrete, members, first_weights, units[:, :n],
-                           top, bottom, one)  # fmt: skip
-            value, target = units[last], values[c, begin : begin + m]
+            _forward_units(row, widths, n_slots, discrete, members, first_weights, units, n)
+            value, target = units[last], out[c, begin : begin + m]
             for p in range(m):
                 target[p] = scale * value[p]
 
 
 @inlined
-def _backward_output(value, weights, scale, slope, gradient, one):
+def _backward_output(value, weights, scale, slope, n, gradient):
     """Compute a network's derivatives by its output scale, output bias and argument of tanh.
 
     The derivatives with respect to scale and bias are added to ``gradient``. ``slope`` receives the
-    derivatives with respect to the argument of tanh.
+    derivatives with respect to the argument of tanh at ``n`` points, with 0 for padding.
     """
+    one = value.dtype.type(1)
     by_scale = by_bias = one - one
     for p in range(weights.size):
         by_scale += weights[p] * value[p]
         slope[p] = scale * weights[p] * (one - value[p] * value[p])
         by_bias += slope[p]
-    slope[weights.size :] = 0
+    slope[weights.size : n] = 0
     gradient[gradient.size - 1] += by_scale
     gradient[gradient.size - 2] += by_bias
 
@@ -258,20 +261,25 @@ def _add_four(gradient, n, o, a, b, c, d):
         gradient[o + 3] += d
 
 
-@inlined
-def _backward_layer(row, at, sources, slopes, below, spare, gradient, top, bottom):
+@kernel
+def _backward_layer(row, at, units, before, fan_in, slopes, width, below, spare, n, gradient):
     """Add the derivatives with respect to a layer's weights and its source units' biases.
 
-    The biases of the source units are stored before the weights. ``below`` receives the slopes of
-    the sources. A pass handles two sources and four slopes.
+    The ``fan_in`` rows of ``units`` from ``before`` are the sources, and the first ``width`` rows
+    of ``slopes`` belong to the layer. The biases of the source units are stored before the weights,
+    which start at ``at``. ``below`` receives the slopes of the sources. ``spare`` is scratch. A
+    pass handles two sources and four slopes.
     """
-    n, width, zero = len(sources), len(slopes), row.dtype.type(0)
-    for i in range(0, n, 2):
-        even, k = i + 1 < n, at + i * width
-        source, target = sources[i], below[i]
-        other, other_target = sources[i + 1] if even else source, below[i + 1] if even else spare
-        _fill(target, zero)
-        _fill(other_target, zero)
+    row, units, slopes, below = borrowed(row), borrowed(units), borrowed(slopes), borrowed(below)
+    spare, gradient, zero = borrowed(spare), borrowed(gradient), row.dtype.type(0)
+    for i in range(0, fan_in, 2):
+        even, k = i + 1 < fan_in, at + i * width
+        source, target = units[before + i], below[i]
+        other = units[before + i + 1] if even else source
+        other_target = below[i + 1] if even else spare
+        for p in range(n):
+            target[p] = zero
+            other_target[p] = zero
         next_k = k + width if even else k
         for o in range(0, width, 4):
             oa, ob, oc, od = _four_rows(width, o)
@@ -279,7 +287,7 @@ def _backward_layer(row, at, sources, slopes, below, spare, gradient, top, botto
             wa, wb, wc, wd = _four_weights(row[k:], 1, width, o)
             va, vb, vc, vd = _four_weights(row[next_k:], 1, width, o)
             ta = tb = tc = td = ua = ub = uc = ud = zero
-            for p in range(source.size):
+            for p in range(n):
                 x, y = source[p], other[p]
                 ta += a[p] * x
                 tb += b[p] * x
@@ -294,29 +302,30 @@ def _backward_layer(row, at, sources, slopes, below, spare, gradient, top, botto
             _add_four(gradient[k:], width, o, ta, tb, tc, td)
             if even:
                 _add_four(gradient[next_k:], width, o, ua, ub, uc, ud)
-        gradient[at - n + i] += _backward_selu(source, target, top, bottom)
+        gradient[at - fan_in + i] += _backward_selu(source, target, n)
         if even:
-            gradient[at - n + i + 1] += _backward_selu(other, other_target, top, bottom)
+            gradient[at - fan_in + i + 1] += _backward_selu(other, other_target, n)
 
 
 @inlined
-def _backward_selu(source, slope, top, bottom):
+def _backward_selu(source, slope, n):
     """Multiply ``slope`` by the derivative of SELU in place; return the sum of the products."""
+    _, top, bottom = _constants(source.dtype)
     zero = top - top
     total = zero
-    for p in range(source.size):
+    for p in range(n):
         slope[p] *= top if source[p] > zero else source[p] + bottom
         total += slope[p]
     return total
 
 
 @inlined
-def _add_categorical_gradient(width, n_slots, discrete, members, units, slopes, gradient):
+def _add_categorical_gradient(width, n_slots, discrete, members, units, slopes, n, gradient):
     for e in range(members.size):
         if discrete[members[e]]:
             for o in range(width):
                 x, slope, first = units[e], slopes[o], e * n_slots * width + o
-                for p in range(slope.size):
+                for p in range(n):
                     gradient[first + np.int64(x[p]) * width] += slope[p]
 
 
@@ -345,42 +354,38 @@ def network_gradients(theta, widths, n_slots, inputs, discrete, members_of, weig
         The derivatives are added to it.
     """
     n_layers, k = widths.size, members_of.shape[1]
-    block, last = _block_size(theta), k + widths.sum()
-    unit_buffer = np.zeros((last + 2, block + LINE), theta.dtype)
-    slope_buffer = np.zeros((3, max(widths.max(), k), block + LINE), theta.dtype)
-    first_weights_buffer = np.zeros((2, k + k * widths[0]), theta.dtype)
-    units = borrowed(unit_buffer)[:, _aligned_column(unit_buffer) :]
-    slopes = borrowed(slope_buffer)[:, :, _aligned_column(slope_buffer) :]
-    first_weights = borrowed(first_weights_buffer)
-    rows, inputs, gradients = borrowed(theta), borrowed(inputs), borrowed(out)
-    members_of, discrete, widths = borrowed(members_of), borrowed(discrete), borrowed(widths)
-    weights = borrowed(weights)
-    one, top, bottom = _constants(theta.dtype)
+    block, last, widest = _block_size(theta), k + widths.sum(), max(widths.max(), k)
+    n_columns = block + LINE  # rows of a power of two would delay loads after stores
+    unit_buffer = np.zeros((last + 2) * n_columns + LINE, theta.dtype)
+    slope_buffer = np.zeros((2 * widest + 1) * n_columns + LINE, theta.dtype)
+    units = _aligned_rows(unit_buffer, last + 2, n_columns)
+    slopes = _aligned_rows(slope_buffer, 2 * widest + 1, n_columns)
+    first_weights = np.zeros((2, k + k * widths[0]), theta.dtype)
+    row = np.empty(theta.shape[1], theta.dtype)  # not read-only, so that fewer types are compiled
     for c in range(len(theta)):
-        row, members, gradient = rows[c], members_of[c], gradients[c]
+        copy_into(theta[c], row)
+        members, gradient = members_of[c], out[c]
         weight_row = weights[min(c, len(weights) - 1)]
         _copy_continuous_weights(row, widths[0], n_slots, discrete, members, first_weights[0])
         first_weights[1] = 0
         for begin in range(0, inputs.shape[1], block):
             m = min(block, inputs.shape[1] - begin)
             n = _load_inputs(inputs, members, begin, m, units)
-            _forward_units(row, widths, n_slots, discrete, members, first_weights[0], units[:, :n],
-                           top, bottom, one)  # fmt: skip
-            end, after, width, here = row.size - 1, last, 1, 0
+            _forward_units(row, widths, n_slots, discrete, members, first_weights[0], units, n)
+            end, after, below, here, width = row.size - 1, last, widest, np.int64(0), np.int64(1)
             point_weights = weight_row[begin : begin + m]
-            _backward_output(units[last], point_weights, row[end], slopes[0, 0, :n], gradient, one)
+            _backward_output(units[last], point_weights, row[end], slopes[here], n, gradient)
             for layer in range(n_layers, -1, -1):
                 fan_in = widths[layer - 1] if layer > 0 else k
                 at, before = end - (fan_in + 1) * width, after - fan_in
-                sources, below = units[before:after, :n], slopes[1 - here, :fan_in, :n]
                 values, derivatives = row, gradient
                 if layer == 0:
                     at, values, derivatives = k, first_weights[0], first_weights[1]
-                _backward_layer(values, at, sources, slopes[here, :width, :n], below,
-                                slopes[2, 0, :n], derivatives, top, bottom)  # fmt: skip
+                _backward_layer(values, at, units, before, fan_in, slopes[here:], width,
+                                slopes[below:], slopes[2 * widest], n, derivatives)  # fmt: skip
                 if layer > 0:
-                    end, after, width, here = at, before, fan_in, 1 - here
+                    end, after, width, here, below = at, before, fan_in, below, here
             _add_categorical_gradient(
-                width, n_slots, discrete, members, units[:, :n], slopes[here, :width, :n], gradient
+                width, n_slots, discrete, members, units, slopes[here:], n, gradient
             )
         _add_continuous_gradient(widths[0], n_slots, discrete, members, first_weights[1], gradient)

@@ -304,8 +304,8 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
     n_clamped = scope.n_clamped
     log_potentials, potentials = borrowed(tables.log_potentials), borrowed(tables.potentials)
     starts, singles = borrowed(starts), borrowed(singles)
-    queue = cliques.copy(), np.empty(g.table_start.size, np.int64), np.empty(g.table_start.size)
-    heap, place, priority = borrowed(queue[0]), borrowed(queue[1]), borrowed(queue[2])
+    n_cliques = g.table_start.size
+    heap, place, priority = cliques.copy(), np.empty(n_cliques, np.int64), np.empty(n_cliques)
     for b in range(starts.shape[0]):
         if messages.shape[0] == 0:
             reset_messages(g, work, cliques, n_clamped)

@@ -65,6 +65,69 @@ def test_root_has_two_modules():
     assert {path.name for path in (ROOT / "skmrf").glob("*.py")} == {"__init__.py", "_version.py"}
 
 
+def roots_of(node):
+    """Return the names of the variables whose memory an expression of arrays refers to."""
+    if isinstance(node, ast.Tuple):
+        return set().union(*map(roots_of, node.elts))
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return {node.id}
+
+
+def borrowed_arrays(node):
+    """Return the names of the variables in the calls of ``borrowed`` in a part of a function."""
+    calls = [call for call in ast.walk(node) if isinstance(call, ast.Call)]
+    names = [roots_of(call.args[0]) for call in calls if ast.unparse(call.func) == "borrowed"]
+    return set().union(*names)
+
+
+def test_borrowed_arrays_are_arguments():
+    """A caller keeps the arguments of a compiled function, but a local array may be freed."""
+    found = []
+    for path in (ROOT / "skmrf" / "_kernels").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef) or not borrowed_arrays(node):
+                continue
+            given = {argument.arg for argument in node.args.args}
+            replaced = {
+                name.id
+                for step in ast.walk(node)
+                if isinstance(step, ast.Assign) and not borrowed_arrays(step)
+                for target in step.targets
+                for name in ast.walk(target)
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+            }
+            assert "inlined" not in map(ast.unparse, node.decorator_list), node.name
+            assert borrowed_arrays(node) <= given - replaced, node.name
+            found.append(node.name)
+    assert len(found) > 10
+
+
+USE_LOCAL_ARRAYS = """
+import numpy as np
+from skmrf._kernels.networks import network_gradients, network_values
+from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.inference import marginals, sample
+n_points, widths, rng = 700, np.array([60, 50]), np.random.default_rng(0)
+theta = rng.normal(size=(2, 60 * 2 + 60 + 60 * 50 + 50 + 50 + 2))
+data = 1, rng.normal(size=(3, n_points)), np.zeros(3, bool), np.array([[0, 1], [2, 1]])
+network_values(theta, widths, *data, np.empty((2, n_points)))
+network_gradients(theta, widths, *data, np.ones((1, n_points)), np.zeros_like(theta))
+pairs = [(i, i + 1) for i in range(2999)] + [(0, 2999)]
+graph = FactorGraph([2] * 3000, pairs, rng.normal(size=(3000, 2, 2)))
+for schedule in "residual", "flooding":
+    marginals(graph, method="bp", schedule=schedule, max_iter=3)
+coupling = np.triu(rng.normal(size=(300, 300)), 1)
+sample(PairwiseEnergy(coupling + coupling.T, np.zeros(300)), 50, method="gibbs", n_sweeps=2)
+"""
+
+
+@pytest.mark.long
+def test_freed_memory_is_not_used():
+    """The library of C of Linux removes freed arrays at once, so that reading them is an error."""
+    run_python(USE_LOCAL_ARRAYS, "-W", "ignore", MALLOC_MMAP_THRESHOLD_="2048")
+
+
 @pytest.mark.skipif(
     not config.DISABLE_JIT, reason="kernels are on the stack only with NUMBA_DISABLE_JIT=1"
 )
