@@ -10,7 +10,7 @@ maximum over one of its two variables.
 
 import numpy as np
 
-from ._jit import inlined, kernel
+from ._jit import copy_into, inlined, kernel
 
 MAX_SPREAD = 600.0  # nats; exponentials of more overflow
 
@@ -138,7 +138,7 @@ def _search_mode(m, q, fields, pairs, rest, limit, best):
         states[d] = s
         if d == m - 1:
             top = bound
-            best[:m] = states
+            copy_into(states, best[:m])
         else:
             base[d + 1] = base[d] + fields[d, d, s]
             _fix_state(d, s, m, q, fields, pairs)

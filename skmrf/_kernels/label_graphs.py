@@ -7,6 +7,7 @@ from ._jit import (
     N_LANES,
     assume_distinct,
     borrowed,
+    copy_into,
     inlined,
     kernel,
     load,
@@ -149,7 +150,7 @@ def maximise_locally(start, end, ptr, neighbours, kinds, sides, nodes, tables, s
     for _ in range(max_sweeps):
         has_changed = False
         for i in range(start, end):
-            row[:] = nodes[i]
+            copy_into(nodes[i], row)
             for p in range(ptr[i], ptr[i + 1]):
                 j, k = neighbours[p], kinds[p]
                 for a in range(n):

@@ -293,8 +293,8 @@ def tree_sums_in_logs(
         for k in range(start + 1, end):
             i = order[k]
             p, c = parent[i], kind[i]
-            own[:] = beliefs[i]
-            beliefs[i] = 0.0
+            for a in range(n):
+                own[a], beliefs[i, a] = beliefs[i, a], 0.0
             for a in range(n):
                 if beliefs[p, a] == 0.0 or messages[i - start, a] == -np.inf:
                     continue
