@@ -1,5 +1,6 @@
 """Stochastic training on a device of JAX: the updates of epochs are one compiled function."""
 
+import math
 from collections import deque
 from dataclasses import fields, is_dataclass, replace
 from time import monotonic
@@ -119,7 +120,9 @@ class DeviceUpdates:
         self.drawn = deque()  # epochs that have not been run
         self.n_together = self.most_together = 1  # epochs in a call
         if is_resident and self.n_parts == 1:
-            self.most_together = int(np.clip(ORDER_BYTES // (4 * n_rows), 1, MAX_TOGETHER))
+            self.most_together = int(
+                np.clip(ORDER_BYTES // (4 * math.prod(self.shape)), 1, MAX_TOGETHER)
+            )
         constants = extract(_parts_of(settings))
         needed = self._needed_bytes(learner, n_numbers)
         self.n_bytes = needed + 4.0 * total_size(constants) + n_sent
@@ -160,6 +163,8 @@ class DeviceUpdates:
         if self.has_missing:  # the imputed entries of a row are found by its number
             n_rows = len(parts["X"])
             parts["rows"] = (np.arange(n_rows) if rows is None else rows).astype(np.int32)
+        if rows is None:
+            parts = {k: _pad_rows(v, math.prod(self.shape)) for k, v in parts.items()}
         return self.device.put(parts)
 
     def epochs(self, n_epochs, draw_order, rng):
@@ -258,6 +263,19 @@ class DeviceUpdates:
             "learner": self.learner.unpad(learner_state),
             **{k: arrays[k] for k in SHARED_FIELDS},
         }
+
+
+def _pad_rows(X, n_rows):
+    """Return rows of numpy with rows of zeros after them, unless they need much memory.
+
+    No minibatch has these rows. Folds of a cross-validation whose sizes differ by one row often
+    have the same number of padded rows, so that a device compiles its functions once.
+    """
+    if not is_numpy(X) or X.nbytes > BLOCK_BYTES or len(X) == n_rows:
+        return X
+    padded = np.zeros((n_rows, *X.shape[1:]), X.dtype)
+    padded[: len(X)] = X
+    return padded
 
 
 class LearnerArrays:

@@ -243,6 +243,19 @@ def test_rows_of_jax_stay_where_they_are(monkeypatch, kind, dtype):
     assert max(size for size in sizes if size != X.nbytes) < 0.1 * X.nbytes
 
 
+def test_folds_of_similar_sizes_compile_once(monkeypatch):
+    """Numbers of rows that need as many minibatches use the same functions, and fit only them."""
+    devices._COMPILED.clear()
+    fits = [small_fit().fit(ROWS[:n]) for n in (250, 251, 299)]
+    functions = [getattr(f, "compiled", f) for f in devices._COMPILED.values()]
+    assert max(f._cache_size() for f in functions) == 1
+    absent = np.where(np.random.default_rng(3).random((251, 6)) < 0.1, np.nan, ROWS[:251])
+    incomplete = small_fit("pairs").fit(absent)
+    monkeypatch.setattr(device_module, "_pad_rows", lambda X, _: X)
+    check_same_models(fits[1], small_fit().fit(ROWS[:251]))
+    check_same_models(incomplete, small_fit("pairs").fit(absent))
+
+
 @pytest.mark.parametrize("kind", ["rbm", "pairs"])
 def test_choice_of_alpha_for_rows_of_jax(kind):
     models = [small_fit(kind, alpha="auto", max_iter=5).fit(X) for X in (ROWS, jnp_rows())]
