@@ -125,6 +125,7 @@ sample(PairwiseEnergy(coupling + coupling.T, np.zeros(300)), 50, method="gibbs",
 @pytest.mark.long
 def test_freed_memory_is_not_used():
     """The library of C of Linux removes freed arrays at once, so that reading them is an error."""
+    run_python(USE_LOCAL_ARRAYS, "-W", "ignore")  # compiles, which would be slow below
     run_python(USE_LOCAL_ARRAYS, "-W", "ignore", MALLOC_MMAP_THRESHOLD_="2048")
 
 
