@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from .._utils.parameters import show_list
-from .categories import is_number, missing_mask, resolve_categories
+from .categories import is_number, missing_mask
 from .frames import TRUTH_VALUES
 from .frames import column_types as frame_types
 
@@ -302,16 +302,6 @@ def declared_categories(X, categorical):
     declared = [getattr(t, "categories", None) for t in types] or [None] * len(categorical)
     selected = [c for c, is_selected in zip(declared, categorical, strict=True) if is_selected]
     return [c.to_numpy() if hasattr(c, "to_numpy") and len(c) else None for c in selected]
-
-
-def column_categories(categories, X, columns, names):
-    """Return the categories of all columns of a table: given, declared, or found in the column.
-
-    The parameters are those of :func:`~skmrf._data.categories.resolve_categories`, and ``X`` is the
-    table, whose data types may declare categories.
-    """
-    declared = declared_categories(X, [True] * len(names))
-    return resolve_categories(categories, columns, names, declared)
 
 
 def find_linear_functions(columns):

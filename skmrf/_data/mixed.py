@@ -155,7 +155,7 @@ def fit_columns(columns, names, categorical, categories, weights=None, declared=
         Categories of each categorical column.
     weights : ndarray of shape (n_rows,), optional
         Weight of each row.
-    declared : list of (list or None), optional
+    declared : list of (ndarray or None), optional
         Categories that each categorical column declares; used with "auto". None means that the
         categories are found in the column.
 

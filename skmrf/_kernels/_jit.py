@@ -114,8 +114,8 @@ def inlined(function):
 def copy_into(source, target):
     """Copy an array of one dimension.
 
-    It compiles several seconds faster than ``target[:] = source``, which can raise an error with
-    both shapes.
+    It compiles several seconds faster than ``target[:] = source``, but does not check the size of
+    ``source``.
     """
     for k in range(target.size):
         target[k] = source[k]

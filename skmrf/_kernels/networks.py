@@ -10,8 +10,8 @@ state selects one of ``n_slots`` rows of weights.
 A network is evaluated on a block of points. Its inputs, units and output are rows of one array.
 The rows are padded to a multiple of ``LANES`` points, so that vectorised loops have no remainder.
 Functions that are called for each layer are compiled separately. If everything is inlined into the
-two functions that Python calls, their compilation takes twice as long. In such a function, arrays
-have no reference counts, because updating the counts takes as long as the arithmetic.
+two functions that Python calls, their compilation takes twice as long. In the functions of a layer,
+arrays have no reference counts, because updating the counts takes as long as the arithmetic.
 """
 
 import numpy as np
@@ -175,7 +175,7 @@ def _forward_units(row, widths, n_slots, discrete, members, first_weights, units
 
     The second-to-last row of ``units`` receives the output, tanh(net).
     """
-    at = before = np.int64(0)  # not a literal number, for which numba compiles other functions
+    at = before = np.int64(0)  # a literal 0 has another type, for which functions compile again
     after = members.size
     for layer in range(widths.size):
         width, fan_in = widths[layer], after - before

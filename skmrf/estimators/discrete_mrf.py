@@ -7,9 +7,8 @@ from sklearn.base import BaseEstimator
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.categories import CategoryEncoder, check_categories
+from .._data.categories import CategoryEncoder, check_categories, resolve_categories
 from .._data.cliques import cliques_from_pairs, resolve_cliques
-from .._data.column_types import column_categories
 from .._data.frames import column_names, read_columns
 from .._utils.rows import Batch, weighted_rows
 from ..energies import FactorGraph
@@ -72,8 +71,7 @@ class DiscreteMRF(VisibleEstimator):
         Groups of cliques that share one table. Cliques are given by their positions in ``cliques``.
         By default each clique has its own table.
     categories : "auto" or list of lists, default="auto"
-        Categories of each column. "auto" uses the categories that the data type of a column of a
-        data frame declares, else those seen during fit.
+        Categories of each column. "auto" uses the categories seen during fit.
     optimizer : {"auto", "lbfgs", "adam", "sgd", "momentum"} or instance, default="auto"
         Optimizer of the parameters. "auto" is a deterministic solver for deterministic learners:
         L-BFGS, or FISTA with the penalties "l1" and "group-l1". For stochastic learners "auto" is
@@ -344,7 +342,7 @@ class DiscreteMRF(VisibleEstimator):
                 with fit.sub_estimator("structure", structure):
                     self.structure_ = structure.fit(X, sample_weight=sample_weight)
             columns = read_columns(self, X, reset=not is_resumed)
-            encoder = self._encoder if is_resumed else self._new_encoder(X, columns)
+            encoder = self._encoder if is_resumed else self._new_encoder(columns)
             data = weighted_rows(Batch(encoder.encode(columns)), sample_weight)
             if fit.is_interrupted and isinstance(self.alpha, str):
                 parameters = replace(parameters, alpha=0.0)  # nothing is learned after Ctrl-C
@@ -430,9 +428,9 @@ class DiscreteMRF(VisibleEstimator):
             return None
         return clone_for_categories(self.cliques, self.categories, self.random_state)
 
-    def _new_encoder(self, X, columns):
+    def _new_encoder(self, columns):
         names = column_names(self)
-        return CategoryEncoder(names, column_categories(self.categories, X, columns, names))
+        return CategoryEncoder(names, resolve_categories(self.categories, columns, names))
 
     def _layout(self, encoder, structure, data, parameters):
         """Return the layout of the tables, for the cliques of ``structure_`` if there is one."""

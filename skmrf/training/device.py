@@ -111,10 +111,10 @@ class DeviceUpdates:
         block_bytes = MAPPED_BYTES if has_map else BLOCK_BYTES
         is_there = all(map(self.device.holds, self.data.values()))
         is_resident = is_there or (not has_map and self.device.keeps(n_rows * row_bytes))
-        n_sent = n_rows * row_bytes if is_resident and not is_there else 0
         batch_size = min(settings.batch_size, n_rows)
         self.n_batches = -(-n_rows // batch_size)
         self.shape = self.n_batches, batch_size  # of the row numbers of an epoch
+        n_sent = math.prod(self.shape) * row_bytes if is_resident and not is_there else 0
         most = MAX_CALL if is_resident else max(1, block_bytes // (batch_size * row_bytes))
         self.n_parts = -(-self.n_batches // most)
         self.drawn = deque()  # epochs that have not been run
@@ -268,8 +268,8 @@ class DeviceUpdates:
 def _pad_rows(X, n_rows):
     """Return rows of numpy with rows of zeros after them, unless they need much memory.
 
-    No minibatch has these rows. Folds of a cross-validation whose sizes differ by one row often
-    have the same number of padded rows, so that a device compiles its functions once.
+    No minibatch has these rows. With several minibatches, folds of a cross-validation whose sizes
+    differ by one row often have the same number of padded rows, so that functions compile once.
     """
     if not is_numpy(X) or X.nbytes > BLOCK_BYTES or len(X) == n_rows:
         return X

@@ -205,36 +205,6 @@ def test_polars():
     assert np.isfinite(model.score_samples(X)).all()
 
 
-def test_declared_categories():
-    """Categories that a data type declares are valid, even if no training row has them."""
-    letters = np.array(["x", "y"])[table(0)[:, 0] % 2]
-    known, X = ["y", "never", "x"], table(0)[:, 1]
-    pandas = pd.DataFrame({"letter": pd.Categorical(letters, known), "count": X})
-    rare = pandas.iloc[:2].assign(letter=pd.Categorical(["never", "x"], known))
-    schema = {"letter": pl.Enum(known), "count": pl.Int64}
-    for train, test in (
-        (pandas, rare),
-        (
-            pl.DataFrame({"letter": letters, "count": X}, schema),
-            pl.DataFrame({"letter": ["never", "x"], "count": X[:2]}, schema),
-        ),
-    ):
-        for options in ({}, {"learner": "pcd", "alpha": 0.01, "max_iter": 20, "random_state": 0}):
-            model = DiscreteMRF(**options).fit(train)
-            assert [c.tolist() for c in model.categories_] == [known, [0, 1, 2]]
-            scores = model.score_samples(test)
-            assert np.isfinite(scores).all()
-            assert scores[0] < scores[1] - 1.0
-            assert model.marginals(test)[0].shape == (2, 3)
-    given = DiscreteMRF(categories=[["x", "y"], [0, 1, 2]]).fit(pandas)
-    assert given.categories_[0].tolist() == ["x", "y"]
-    with pytest.raises(ValueError, match="has the category 'never'"):
-        given.score_samples(rare)
-    batches = DiscreteMRF(learner="pcd", alpha=0.01).partial_fit(pandas[pandas.letter == "x"])
-    batches.partial_fit(pandas)
-    assert batches.categories_[0].tolist() == known
-
-
 def test_mixed_object_array():
     X = np.array([[1, "a", True], [2, "b", False], [1, None, True], [2, "b", None]], dtype=object)
     model = DiscreteMRF(learner="exact", alpha=0.1).fit(X)
