@@ -174,7 +174,7 @@ def maximise_locally(start, end, ptr, neighbours, kinds, sides, nodes, tables, s
 
 @inlined
 def _count_copied(n):
-    """Return n if n entries are copied by vectors, the last of which can overlap, or else 0."""
+    """Return n if vectors copy n entries (the last two vectors can overlap), or else 0."""
     return n if n >= LANES else 0
 
 

@@ -152,7 +152,7 @@ sample(PairwiseEnergy(coupling + coupling.T, np.zeros(300)), 50, method="gibbs",
 
 @pytest.mark.long
 def test_freed_memory_is_not_used():
-    """With this threshold, reading a freed array ends the process (in glibc, on Linux)."""
+    """Kernels run if glibc returns the memory of freed arrays to the system at once."""
     run_python(USE_LOCAL_ARRAYS, "-W", "ignore")  # compiles, which would be slow below
     run_python(USE_LOCAL_ARRAYS, "-W", "ignore", MALLOC_MMAP_THRESHOLD_="2048")
 
