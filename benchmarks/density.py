@@ -133,20 +133,26 @@ def chow_liu(data, rows):
 
 
 def fit_mixture(X, n_trees, seed=0):
-    """Fit a mixture of Chow-Liu trees by expectation maximisation (Meila and Jordan, 2000)."""
-    rng = np.random.default_rng(seed)
-    shares = rng.dirichlet(np.full(n_trees, 0.1), size=len(X))
+    """Fit a mixture of Chow-Liu trees by expectation maximisation (Meila and Jordan, 2000).
+
+    Equal rows have the same probabilities of the components, so each is computed only once.
+    """
+    shares = np.random.default_rng(seed).dirichlet(np.full(n_trees, 0.1), size=len(X))
+    X, inverse, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    weights = np.zeros((len(X), n_trees))
+    np.add.at(weights, inverse, shares)
     last = -np.inf
     for _ in range(MAX_EM):
-        sizes = shares.sum(axis=0) + MIXTURE_PSEUDO_COUNT
+        sizes = weights.sum(axis=0) + MIXTURE_PSEUDO_COUNT
         log_sizes = np.log(sizes / sizes.sum())
-        trees = [fit_tree(X, w, MIXTURE_PSEUDO_COUNT) for w in shares.T]
+        trees = [fit_tree(X, w, MIXTURE_PSEUDO_COUNT) for w in weights.T]
         joint = score_mixture((log_sizes, trees), X)
-        score = logsumexp(joint, axis=1)
-        shares = np.exp(joint - score[:, None])
-        if score.mean() < last + TOLERANCE:
+        scores = logsumexp(joint, axis=1)
+        weights = counts[:, None] * np.exp(joint - scores[:, None])
+        score = np.average(scores, weights=counts)
+        if score < last + TOLERANCE:
             break
-        last = score.mean()
+        last = score
     return log_sizes, trees
 
 
