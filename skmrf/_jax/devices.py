@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._utils.namespaces import is_numpy
 from .._utils.results import LatestArray
-from .chains import DeviceChains
+from .chains import DeviceChains, compiled
 from .in_order import CHAINS
 
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
@@ -184,11 +184,11 @@ class Device:
 
         With ``exact``, matrix products have the full precision of float32.
         """
-        compiled = _keep(identity, _compile_exact if exact else jax.jit, function)
+        kept = _keep(identity, _compile_exact if exact else compiled, function)
 
         def run(*args):
             with self.context():
-                return compiled(*args)
+                return kept(*args)
 
         return run
 
@@ -218,7 +218,7 @@ class CompiledUpdates:
     def __init__(self, update, device, axes=None):
         self.update, self.names, self.latest = update, None, None
         self.device, self.axes = device, axes
-        self.compiled = jax.jit(self._run, donate_argnums=0)
+        self.compiled = compiled(self._run, donate_argnums=0)
 
     def __call__(self, carry, constants, words, data, batches, n_epochs):
         """Return the arrays after all epochs, and a function that returns the diagnostics."""
@@ -313,7 +313,7 @@ def _compile_exact(function):
         with jax.default_matmul_precision("highest"):
             return function(*args)
 
-    return jax.jit(with_precision)
+    return compiled(with_precision)
 
 
 def _vector(numbers):

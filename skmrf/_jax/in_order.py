@@ -9,8 +9,12 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas
-from jax.experimental.pallas import triton
 from jax.sharding import PartitionSpec
+
+try:
+    from jax.experimental.pallas import triton
+except ImportError:  # JAX 0.11 says that a later version will not have it
+    triton = None
 
 CHAINS = "skmrf_chains"  # axis that is divided among devices; not a name in a mesh of the user
 CHAINS_A_KERNEL = 16, 4  # most and fewest of a kernel that draws variables one after the other
@@ -83,7 +87,7 @@ def _draw_states_of_chains(*arrays):
 
 def _run_on_platform(kernel, loop, arrays):
     """Run a kernel on a GPU if the registers hold the fields of few chains, else a loop."""
-    if _padded_length(len(arrays[0])) * CHAINS_A_KERNEL[1] > MAX_TILE:
+    if triton is None or _padded_length(len(arrays[0])) * CHAINS_A_KERNEL[1] > MAX_TILE:
         return loop(*arrays)
     return jax.lax.platform_dependent(*arrays, cuda=kernel, default=loop)
 

@@ -29,11 +29,21 @@ jax = pytest.importorskip("jax")
 from test_device_inference import device_chains, exact_log_z, exact_rows, visible_distribution
 from test_device_training import gradient_of_updates
 
-from skmrf._jax import devices, open_device
+from skmrf._jax import devices, in_order, open_device
 from skmrf._jax.in_order import CHAINS_A_KERNEL, kernel_states_in_order, loop_states_in_order
 
 N_CHAINS = 4000
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.mark.parametrize("has_kernels", [True, False])
+def test_loops_replace_kernels_that_jax_cannot_compile(monkeypatch, has_kernels):
+    if not has_kernels:
+        monkeypatch.setattr(in_order, "triton", None)
+    shapes = (3, 3), (2,), (3, 2), (3, 2), (3, 2)
+    arrays = [np.zeros(shape, np.float32) for shape in shapes]
+    program = jax.make_jaxpr(partial(in_order.draw_in_order))(*arrays)
+    assert ("pallas_call" in str(program)) == has_kernels
 
 
 def make_graph(n_states, cliques, rng):

@@ -48,7 +48,7 @@ from skmrf.training.settings import Settings
 
 jnp = pytest.importorskip("jax.numpy")
 import skmrf._jax
-from skmrf._jax import devices, open_device
+from skmrf._jax import chains, devices, open_device
 
 NOISE = np.random.default_rng(1).random((300, 6)) < 0.15
 ROWS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ NOISE.astype(int)
@@ -573,6 +573,12 @@ def test_memory_error_of_jax_names_the_bytes():
     memory_errors = open_device("jax").memory_errors("This", 5e9)
     with pytest.raises(MemoryError, match="needs about 5e"), memory_errors:
         raise devices.jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+
+def test_only_options_that_xla_knows_are_used(monkeypatch):
+    assert chains._known_options() == chains.OPTIONS
+    monkeypatch.setattr(chains, "OPTIONS", {"xla_without_such_option": True})
+    assert chains._known_options.__wrapped__() is None
 
 
 @quiet
