@@ -47,8 +47,7 @@ def resolve_cliques(cliques, n_features, names=None):
         return cliques_from_pairs(np.column_stack(np.triu_indices(n_features, 1)), n_features)
     lookup = {name: i for i, name in enumerate(names)} if names is not None else {}
     if hasattr(cliques, "edges") and hasattr(cliques, "nodes"):
-        edges = [e for e in cliques.edges() if e[0] != e[1]]
-        given = [(v,) for v in range(n_features)] + [tuple(e) for e in edges]
+        given = [(v,) for v in range(n_features)] + [tuple(e) for e in cliques.edges()]
         for node in cliques.nodes():
             _find_column(node, (node,), n_features, lookup)
     else:

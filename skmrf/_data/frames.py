@@ -14,6 +14,7 @@ from .frame_types import (
 )
 
 TRUTH_VALUES = (bool, np.bool_)
+MAX_EXACT = 2.0**53  # larger integers are rounded in float64
 USER_DEFINED = 2  # value of numpy.dtype.isbuiltin for the data types of other packages
 
 
@@ -24,10 +25,19 @@ def as_columns(X):
     become missing entries.
     """
     if is_polars(X):
-        return _check_frame([c.to_numpy() for c in X.get_columns()], X.shape)
+        return _check_frame([_column_values(c) for c in X.get_columns()], X.shape)
     if is_pandas(X):
-        return _check_frame([X.iloc[:, j].to_numpy() for j in range(X.shape[1])], X.shape)
+        return _check_frame([_column_values(X.iloc[:, j]) for j in range(X.shape[1])], X.shape)
     return list(as_array(X).T)
+
+
+def _column_values(column):
+    """Return a column of a frame as an array; integers that floats would round are objects."""
+    values = column.to_numpy()
+    is_rounded = values.dtype.kind == "f" and "int" in str(column.dtype).lower()
+    if is_rounded and (np.abs(values) >= MAX_EXACT).any():  # nan is not
+        return np.fromiter(column, dtype=object, count=len(values))
+    return values
 
 
 def as_array(X):

@@ -54,7 +54,7 @@ class DiscreteMRF(VisibleEstimator):
         - "independent": all single columns.
         - A list of tuples of column indices or names. Each column that is in no tuple gets a table
           of its own.
-        - A networkx graph: its edges and all single columns.
+        - A networkx graph without loops: its edges and all single columns.
         - An :class:`MRFStructureLearner`: it learns the edges from the same rows. The fitted
           structure learner is ``structure_``.
     learner : str or Learner, default="auto"

@@ -342,3 +342,20 @@ def test_binary_rows_are_checked(dtype):
     X[7, 2] = -1
     with pytest.raises(ValueError, match=r"Column 2 holds -1(\.0)?, but the states are 0 and 1"):
         RBM().fit(X)
+
+
+LARGE = [2**53 + k for k in (0, 1, 2, 3, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pd.array([*LARGE, None], dtype="Int64"), pd.array([*LARGE, None], dtype="UInt64"),
+     pl.Series([*LARGE, None])],
+)  # fmt: skip
+def test_large_integers_beside_a_missing_entry_are_not_rounded(column):
+    """A float64, to which both libraries convert the column, has 53 bits."""
+    library = pl if isinstance(column, pl.Series) else pd
+    model = independent().fit(library.DataFrame({"id": column}))
+    assert model.categories_[0].tolist() == LARGE[:4]
+    known = model.score_samples(library.DataFrame({"id": column[:6]}))
+    assert known[0] == known[4] > known[2]
