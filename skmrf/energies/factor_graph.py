@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 
-from .._utils.codes import check_evidence
+from .._utils.codes import MISSING, check_evidence
 from . import dense_tables
 from .layout import Layout
 from .table_backed import NAME, TableEnergy, split_phases
@@ -255,16 +255,11 @@ class FactorGraph(TableEnergy):
             table is sliced at the observed states. A clique whose variables are all observed
             becomes a constant.
         """
-        evidence = check_evidence(evidence, self.n_states)
-        keep = np.array([i for i in range(len(self.n_states)) if i not in evidence], dtype=int)
-        rename = {int(old): new for new, old in enumerate(keep)}
-        cliques, tables = [], []
-        for clique, table in zip(self.cliques, self.log_potentials, strict=True):
-            tables.append(table[tuple(evidence.get(v, slice(None)) for v in clique)])
-            cliques.append(tuple(rename[v] for v in clique if v not in evidence))
-        layout = Layout.build(self.n_states[keep], cliques)
-        flat = np.concatenate([t.ravel() for t in tables]) if tables else np.zeros(0)
-        return FactorGraph.from_layout(layout, flat)
+        states = np.full(len(self.n_states), MISSING)
+        for i, state in check_evidence(evidence, self.n_states).items():
+            states[i] = state
+        layout, entries = self.layout.condition(states)
+        return FactorGraph.from_layout(layout, self.flat[entries])
 
 
 class MatrixFactorGraph(FactorGraph):

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._kernels._jit import read_only
 from .._kernels.tables import incidence
-from .._utils.codes import MAX_STATES
+from .._utils.codes import MAX_STATES, MISSING
 
 MAX_PARAMETERS = 2**31 - 1
 INDEX = np.int32
@@ -303,6 +303,45 @@ class Layout:
             flat[s : s + k].reshape(self.shape(a))
             for a, (s, k) in enumerate(zip(starts, sizes, strict=True))
         ]
+
+    def condition(self, states):
+        """Return the layout of the unobserved variables, and where the entries of its tables are.
+
+        Parameters
+        ----------
+        states : ndarray of int of shape (n_variables,)
+            State codes; MISSING for unobserved variables.
+
+        Returns
+        -------
+        layout : Layout
+            The same cliques without the observed variables, in their order.
+        entries : ndarray of int of shape (layout.n_parameters,)
+            Position of each entry in the flat vector of this layout.
+        """
+        is_free = states == MISSING
+        is_kept, owner = (
+            is_free[self.clique_vars],
+            np.repeat(np.arange(self.n_cliques), self.orders),
+        )
+        first, left_out = self.table_start.copy(), ~is_kept
+        steps = self.strides[left_out] * states[self.clique_vars[left_out]]
+        np.add.at(first, owner[left_out], steps)
+        orders = np.bincount(owner[is_kept], minlength=self.n_cliques)
+        ptr = np.concatenate([[0], np.cumsum(orders)])
+        members = (np.cumsum(is_free) - 1)[self.clique_vars[is_kept]]
+        new, old_strides = (
+            Layout.build(self.n_states[is_free], (ptr, members)),
+            self.strides[is_kept],
+        )
+        clique = np.repeat(np.arange(self.n_cliques), new.table_size)
+        entries, within = first[clique], np.arange(new.n_parameters) - new.table_start[clique]
+        for k in range(orders.max(initial=0)):  # the variables at position k of the cliques
+            has_variable = orders[clique] > k
+            place = ptr[clique[has_variable]] + k
+            state = within[has_variable] // new.strides[place] % new.n_states[members[place]]
+            entries[has_variable] += state * old_strides[place]
+        return new, entries
 
     def tied(self, flat):
         """Sum values over the cliques that share a table.

@@ -20,6 +20,7 @@ SEARCH_BUDGET = 50_000
 CHEAP_BYTES = 2**20
 MAX_DENSE = 5_000
 FLOAT_BYTES = 8
+ROUNDING = 1e-6  # of log sizes
 _forecasts = WeakKeyDictionary()  # of layouts without observed variables: a fit needs them often
 
 
@@ -47,11 +48,12 @@ class Forecast:
     order: np.ndarray | None
 
 
-def forecast(layout, observed=None, maximised=None):
+def forecast(layout, observed=None, maximised=None, *, max_bytes=math.inf):
     """Search for an elimination order, and forecast its memory and time.
 
     The search tries min-fill and min-size orders with random ties, and an order of small bandwidth.
-    It keeps the order that needs the fewest bytes.
+    It keeps the order that needs the fewest bytes. It ends early if an order adds no edges between
+    variables, because then no order has a smaller largest table.
 
     Parameters
     ----------
@@ -62,6 +64,8 @@ def forecast(layout, observed=None, maximised=None):
     maximised : ndarray of bool of shape (n_variables,), or None
         True for variables that are eliminated after all others, as a maximum over a sum requires.
         Such an order can cost far more than an unconstrained one. None: no constraint.
+    max_bytes : float, default=inf
+        If more bytes are needed, ``bytes`` may be a lower bound.
 
     Returns
     -------
@@ -69,7 +73,7 @@ def forecast(layout, observed=None, maximised=None):
         ``order`` is None if no order is cheap enough.
     """
     if observed is not None or maximised is not None:
-        return _search_order(layout, observed, maximised)
+        return _search_order(layout, observed, maximised, max_bytes)
     if (known := _forecasts.get(layout)) is None:
         known = _search_order(layout)
         if remaining_time() >= 0:
@@ -77,7 +81,7 @@ def forecast(layout, observed=None, maximised=None):
     return known
 
 
-def _search_order(layout, observed=None, maximised=None):
+def _search_order(layout, observed=None, maximised=None, max_bytes=math.inf):
     """Return the forecast of the best order of a search, as :func:`forecast` does."""
     n = len(layout.n_states)
     free = np.ones(n, dtype=bool) if observed is None else ~observed
@@ -98,7 +102,20 @@ def _search_order(layout, observed=None, maximised=None):
             best = candidate
         if best.order is None or best.bytes <= CHEAP_BYTES or remaining_time() < 0:
             break
-    return best if best.order is None else replace(best, bytes=_peak_bytes(layout, best.order))
+        if maximised is None and _adds_no_edge(bits, order, log_sizes, log_states):
+            break
+    if best.order is None or best.bytes > max_bytes:
+        return best
+    return replace(best, bytes=_peak_bytes(layout, best.order))
+
+
+def _adds_no_edge(bits, order, log_sizes, log_states):
+    """Return whether an elimination order, with the given table sizes, adds no edge to a graph."""
+    if len(bits) > MAX_DENSE or len(order) < np.count_nonzero(bits.any(axis=1)):
+        return False
+    own = log_states[order]
+    expected = own + np.triu(_adjacency_matrix(bits)[np.ix_(order, order)], 1) @ own
+    return bool((log_sizes <= expected + ROUNDING).all())
 
 
 def _order_heuristics(layout, bits):
@@ -130,12 +147,15 @@ def _band_rank(bits):
 
     An order of small bandwidth suits long strips and grids.
     """
-    n = len(bits)
-    dense = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, :n]
-    order = reverse_cuthill_mckee(csr_array(dense), symmetric_mode=True)
-    rank = np.empty(n)
-    rank[order] = np.arange(n)
+    order = reverse_cuthill_mckee(csr_array(_adjacency_matrix(bits)), symmetric_mode=True)
+    rank = np.empty(len(bits))
+    rank[order] = np.arange(len(bits))
     return rank
+
+
+def _adjacency_matrix(bits):
+    """Return the matrix of zeros and ones whose rows are stored as bits."""
+    return np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[:, : len(bits)]
 
 
 def _forecast_order(order, log_sizes, n_states, complete):

@@ -11,11 +11,12 @@ from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..exact.enumeration import binary_states
 from ..exact.expectations import max_quick_entries
 from ..likelihood import ais
-from ..likelihood.bounds import exact_entries, exact_fits
+from ..likelihood.bounds import exact_entries
 from ..samplers import Product, gibbs_queries, spawn_generators, sweep
 
 MAX_ENUMERATED = 10  # missing entries of a row, with hidden units summed out
 ENTRIES_AT_ONCE = 2**22
+MAX_ENTRIES = 1e6  # of an elimination that is quicker than the search of a mode
 N_CHAINS, N_SWEEPS, N_RECORDS = 64, 400, 50  # of a row with more missing entries
 N_TEMPERATURES, ROWS_AT_ONCE = 1000, 64
 PATH = np.minimum(np.linspace(0.0, 2.0, N_SWEEPS + 1), 1.0)
@@ -43,8 +44,28 @@ def _missing_patterns(X, is_selected=None):
         yield observed[row], by_pattern[bounds[p] : bounds[p + 1]]
 
 
-def _is_exact_feasible(graph, observed, max_bytes):
-    return observed.all() or exact_fits(graph.layout, observed, max_bytes)
+def _find_costs(graph, X, is_left, max_bytes):
+    """Return the cost of elimination, observed variables and rows of all missing patterns.
+
+    The cost is a number of table entries for each row. Only rows for which ``is_left`` is True are
+    returned.
+    """
+    return [
+        (exact_entries(graph.layout, observed, max_bytes), observed, rows)
+        for observed, rows in _missing_patterns(X, is_left)
+    ]
+
+
+def _plan_rows(patterns, is_shared=False):
+    """Yield missing patterns, those of the quickest elimination first.
+
+    A pattern is a mask of observed variables, row indices, and whether elimination is used. It is
+    used until about a minute is over. If rows are ``is_shared``, there is one elimination for all.
+    """
+    entries_left = max_quick_entries()
+    for entries, observed, rows in sorted(patterns, key=lambda pattern: pattern[0]):
+        entries_left -= entries * (1 if is_shared else len(rows))
+        yield observed, rows, observed.all() or entries_left >= 0
 
 
 def _run_elimination(query, graph, observed, X, rows, max_bytes):
@@ -66,8 +87,8 @@ def _row_evidence(row):
 def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     """Return, for each row, the log of the sum of ``f`` over the states of missing entries.
 
-    The sum is exact where variable elimination fits. Otherwise it is estimated by annealed
-    importance sampling, row by row.
+    The sum is exact where variable elimination fits, and takes about a minute for all of these rows
+    together. Otherwise it is estimated by annealed importance sampling, row by row.
 
     Parameters
     ----------
@@ -86,10 +107,10 @@ def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
         Unnormalised log-probabilities of the observed entries, in nats.
     """
     done, out = Completion(graph).log_partitions(X)
-    for observed, rows in _missing_patterns(X, ~done):
+    for observed, rows, is_exact in _plan_rows(_find_costs(graph, X, ~done, max_bytes)):
         if observed.all():
             out[rows] = graph.log_potential(X[rows])
-        elif _is_exact_feasible(graph, observed, max_bytes):
+        elif is_exact:
             out[rows] = _run_elimination(
                 elimination.log_partitions, graph, observed, X, rows, max_bytes
             )
@@ -124,7 +145,7 @@ def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     """
     rng, completion = np.random.default_rng(rng), Completion(graph)
     done, out = completion.marginals(X)
-    for observed, rows, is_exact in _plan_marginals(graph, X, ~done, max_bytes):
+    for observed, rows, is_exact in _plan_rows(_find_costs(graph, X, ~done, max_bytes)):
         if is_exact:
             out[rows] = _run_elimination(
                 elimination.single_marginals, graph, observed, X, rows, max_bytes
@@ -133,21 +154,6 @@ def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
             for r in rows:
                 out[r] = _gibbs_marginals(graph, X[r], rng)
     return np.split(out, np.cumsum(graph.n_states)[:-1], axis=1)
-
-
-def _plan_marginals(graph, X, is_left, max_bytes):
-    """Yield the missing patterns of the selected rows, those of the quickest elimination first.
-
-    A pattern is a mask of observed variables, row indices, and whether elimination is used.
-    """
-    patterns = [
-        (exact_entries(graph.layout, observed, max_bytes), observed, rows)
-        for observed, rows in _missing_patterns(X, is_left)
-    ]
-    entries_left = max_quick_entries()
-    for entries, observed, rows in sorted(patterns, key=lambda pattern: pattern[0]):
-        entries_left -= entries * len(rows)
-        yield observed, rows, observed.all() or entries_left >= 0
 
 
 def _gibbs_marginals(graph, row, rng):
@@ -162,8 +168,8 @@ def _gibbs_marginals(graph, row, rng):
 def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     """Impute the missing entries of each row by their joint mode given the observed entries.
 
-    The mode is exact where variable elimination fits. Otherwise it is the best state that
-    simulated annealing finds.
+    The mode is exact where variable elimination fits, and takes about a minute for all of these
+    rows together. Otherwise it is the best state that simulated annealing finds.
 
     Parameters
     ----------
@@ -189,15 +195,24 @@ def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
             row[~observed] = gibbs_queries.anneal(graph.condition(_row_evidence(row)), rng)[0]
         return out
 
-    done, out = Completion(graph).modes(X)
-    return _impute_rows(graph, out, ~done, max_bytes, elimination.maximise, anneal)
+    completion = Completion(graph)
+    done, out = completion.modes(X)
+    patterns = _find_costs(graph, X, ~done, max_bytes)
+    slow = [rows for entries, _, rows in patterns if entries > MAX_ENTRIES]
+    if slow:
+        slow = np.concatenate(slow)
+        done[slow], out[slow] = completion.modes(X[slow], many=True)
+        left = [(entries, observed, rows[~done[rows]]) for entries, observed, rows in patterns]
+        patterns = [pattern for pattern in left if len(pattern[-1])]
+    plan = _plan_rows(patterns)
+    return _impute_rows(graph, out, plan, max_bytes, elimination.maximise, anneal)
 
 
 def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, n_jobs=None, device="cpu"):
     """Impute the missing entries of each row by one random draw given the observed entries.
 
-    The draws are exact where variable elimination fits. Otherwise they are the last states of
-    Gibbs chains, and a warning says so.
+    The draws are exact where variable elimination fits, and takes about a minute for all of these
+    rows together. Otherwise they are the last states of Gibbs chains, and a warning says so.
 
     Parameters
     ----------
@@ -232,19 +247,17 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, n_jobs=None, devi
 
     is_given_once = len(X) > 1 and (X[0] == X).all()  # all rows then share one elimination
     done, out = (np.zeros(len(X), bool), X) if is_given_once else Completion(graph).samples(X, rng)
-    return _impute_rows(graph, out, ~done, max_bytes, draw_by_elimination, draw_by_gibbs)
+    plan = _plan_rows(_find_costs(graph, X, ~done, max_bytes), is_given_once)
+    return _impute_rows(graph, out, plan, max_bytes, draw_by_elimination, draw_by_gibbs)
 
 
-def _impute_rows(graph, X, is_left, max_bytes, impute_exactly, approximate):
-    """Impute missing entries: exactly for rows where this is feasible, approximately for others.
-
-    Only rows for which ``is_left`` is True are imputed.
-    """
+def _impute_rows(graph, X, plan, max_bytes, impute_exactly, approximate):
+    """Impute the missing entries of the rows of a plan: exactly if it says so, or approximately."""
     out = X.copy()
-    for observed, rows in _missing_patterns(X, is_left):
+    for observed, rows, is_exact in plan:
         if observed.all():
             continue
-        if _is_exact_feasible(graph, observed, max_bytes):
+        if is_exact:
             out[rows] = _run_elimination(impute_exactly, graph, observed, X, rows, max_bytes)
         else:
             out[rows] = approximate(X[rows], observed)
@@ -254,8 +267,8 @@ def _impute_rows(graph, X, is_left, max_bytes, impute_exactly, approximate):
 def warn_inexact_samples():
     """Warn that samples are states of Gibbs chains, not exact draws."""
     warn_caller(
-        "Exact sampling does not fit in memory. The samples are states of Gibbs chains, which only "
-        "approximate the distribution. For exact samples, increase max_bytes.",
+        "Exact sampling needs too much memory or time. The samples are states of Gibbs chains, "
+        "which only approximate the distribution. If memory is the reason, increase max_bytes.",
     )
 
 

@@ -46,7 +46,7 @@ def exact_entries(layout, observed=None, max_bytes=DEFAULT_MAX_BYTES, *, maximis
 
     It is inf if more than ``max_bytes`` are needed. The parameters are those of :func:`exact_fits`.
     """
-    cost = tree_decomposition.forecast(layout, observed, maximised)
+    cost = tree_decomposition.forecast(layout, observed, maximised, max_bytes=max_bytes)
     return cost.entries if cost.order is not None and cost.bytes <= max_bytes else np.inf
 
 

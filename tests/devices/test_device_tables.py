@@ -436,7 +436,7 @@ def test_queries_of_a_fitted_model(estimator, monkeypatch):
             module, "open_device", lambda name: used.append(name) or open_device(name)
         )
     monkeypatch.setattr("skmrf.exact.expectations.quick_exact_model", lambda *_, **__: None)
-    monkeypatch.setattr("skmrf.inference.row_queries._is_exact_feasible", lambda *_: False)
+    monkeypatch.setattr("skmrf.inference.row_queries.max_quick_entries", lambda: -1)
     X = ROWS if estimator is DiscreteMRF else np.where(ROWS > 0, 1, -1)
     options = {"device": "jax", "max_iter": 20, "random_state": 0}
     options |= {"alpha": 0.001} if estimator is BoltzmannMachine else {}

@@ -26,6 +26,8 @@ from skmrf.exact import (
     label_elimination,
     tree_decomposition,
 )
+from skmrf.exact.completion import Completion
+from skmrf.inference.row_queries import row_modes
 from skmrf.learners import Exact
 from skmrf.likelihood import label_graphs, log_partition_bounds
 from skmrf.likelihood.bounds import exact_log_partition
@@ -433,3 +435,39 @@ def test_forecast_is_kept_unless_time_ran_out():
     assert tree_decomposition.forecast(layout) is best
     assert best is not hasty
     assert tree_decomposition.forecast(layout, np.zeros(24, dtype=bool)) is not best
+
+
+def test_search_of_orders_ends_at_an_order_that_adds_no_edge(monkeypatch):
+    """All orders of a complete graph have the same tables; those of a grid differ."""
+    visited, search = [], tree_decomposition.greedy_order
+    monkeypatch.setattr(
+        tree_decomposition, "greedy_order", lambda *args: visited.append(args) or search(*args)
+    )
+    complete = pairwise(40).factor_graph().layout
+    cost = tree_decomposition.forecast(complete, np.zeros(40, dtype=bool), max_bytes=1e9)
+    assert len(visited) == 1
+    assert cost.entries == pytest.approx(2**41 - 2)
+    assert cost.bytes > 1e9
+    visited.clear()
+    grid = FactorGraph([3] * 64, GRID, [np.zeros((3, 3))] * len(GRID)).layout
+    tree_decomposition.forecast(grid, np.zeros(64, dtype=bool))
+    assert len(visited) > 10
+
+
+GRID = [(i, i + 1) for i in range(64) if i % 8 < 7] + [(i, i + 8) for i in range(56)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_modes_of_rows_with_many_missing_entries(monkeypatch, seed):
+    """The search finds the mode of 35 coupled columns; no state of annealing is better."""
+    rng = np.random.default_rng(seed)
+    coupling = np.triu(rng.normal(0.0, 0.2, (60, 60)), 1)
+    graph = PairwiseEnergy(coupling + coupling.T, rng.normal(size=60)).factor_graph()
+    X = rng.integers(2, size=(3, 60)).astype(STATE)
+    X[0, 10:45] = X[1, :35] = X[2, 25:] = MISSING
+    assert not Completion(graph).modes(X)[0].any()
+    modes = row_modes(graph, X, rng=rng)
+    assert (modes[X != MISSING] == X[X != MISSING]).all()
+    monkeypatch.setattr(Completion, "modes", lambda _, X, **__: (np.zeros(len(X), bool), X))
+    annealed = graph.log_potential(row_modes(graph, X, rng=rng))
+    assert (graph.log_potential(modes) >= annealed - 1e-9).all()

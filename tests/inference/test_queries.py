@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 from functools import partial
 
 import numpy as np
@@ -53,7 +54,7 @@ def test_auto_falls_back_to_approximate_inference(query, seed):
     approximate, options = APPROXIMATE[query]
     how = {"max_bytes": 100, "evidence": {0: 1}, "random_state": seed, **options}
     if query is sample:
-        message = r"^Exact sampling does not fit in memory\. The samples are states of Gibbs chains"
+        message = r"^Exact sampling needs too much memory or time\. The samples are states of Gibbs"
         with pytest.warns(UserWarning, match=message) as caught:
             result = sample(energy, 20, **how)
         assert caught[0].filename == __file__
@@ -475,7 +476,7 @@ def test_row_samples(name, max_bytes, seed):
     if max_bytes > 1 or (X[0] != MISSING).all():
         draws = row_samples(graph, X, rng, max_bytes=max_bytes)
     else:
-        with pytest.warns(UserWarning, match="^Exact sampling does not fit in memory"):
+        with pytest.warns(UserWarning, match="^Exact sampling needs too much memory"):
             draws = row_samples(graph, X, rng, max_bytes=max_bytes)
     check_draws(draws, states, p)
 
@@ -498,21 +499,42 @@ def test_row_results_without_exact_inference(seed):
     assert row_marginals(graph, X[:3], max_bytes=1)[0].shape == (3, 2)
 
 
-def test_slow_rows_have_approximate_marginals(monkeypatch, seed):
-    """Elimination serves the rows with the fewest table entries, until its time is used up."""
+def quick_and_slow_row(seed):
+    """Return a model, two rows, and a number of table entries that is enough for the first row."""
     graph = ZOO["orders"](seed)
     X = np.repeat(rows_with_missing(graph, 1, seed), 2, axis=0)
     X[0, 0] = 0
     X[1] = MISSING
-    exact = row_marginals(graph, X)
     few = exact_entries(graph.layout, X[0] != MISSING)
     assert few < exact_entries(graph.layout, X[1] != MISSING)
+    return graph, X, few
+
+
+def test_slow_rows_have_approximate_marginals(monkeypatch, seed):
+    """Elimination serves the rows with the fewest table entries, until its time is used up."""
+    graph, X, few = quick_and_slow_row(seed)
+    exact = row_marginals(graph, X)
     monkeypatch.setattr(row_queries, "max_quick_entries", lambda: few)
     for found, expected in zip(row_marginals(graph, X, rng=seed), exact, strict=True):
         assert_array_equal(found[0], expected[0])
         assert_near(found[1], expected[1], 256)
     chained = np.concatenate([p[1] for p in row_marginals(graph, X, rng=seed)])
     assert (chained != np.concatenate([p[1] for p in exact])).any()
+
+
+def test_slow_rows_have_approximate_sums_modes_and_draws(monkeypatch, seed):
+    graph, X, few = quick_and_slow_row(seed)
+    sums, best = row_log_partitions(graph, X), graph.log_potential(row_modes(graph, X))
+    monkeypatch.setattr(row_queries, "max_quick_entries", lambda: few)
+    found, rng = row_log_partitions(graph, X, rng=seed), np.random.default_rng(seed)
+    assert found[0] == sums[0]
+    assert 0 < abs(found[1] - sums[1]) < 0.1
+    assert_allclose(graph.log_potential(row_modes(graph, X, rng=rng)), best, rtol=1e-12)
+    with pytest.warns(UserWarning, match="^Exact sampling needs too much memory or time"):
+        row_samples(graph, X, rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        row_samples(graph, np.repeat(X[:1], 50, axis=0), rng)  # by one elimination
 
 
 def test_errors_name_impossible_rows(seed):
