@@ -140,7 +140,7 @@ def fit_mixture(X, n_trees, seed=0):
     shares = np.random.default_rng(seed).dirichlet(np.full(n_trees, 0.1), size=len(X))
     X, inverse, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
     weights = np.zeros((len(X), n_trees))
-    np.add.at(weights, inverse, shares)
+    np.add.at(weights, inverse.ravel(), shares)  # numpy 2.0 returns a column
     last = -np.inf
     for _ in range(MAX_EM):
         sizes = weights.sum(axis=0) + MIXTURE_PSEUDO_COUNT

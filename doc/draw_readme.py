@@ -58,7 +58,7 @@ def draw(rows, path):
 
 
 if __name__ == "__main__":
-    warnings.filterwarnings("ignore", "Exact sampling does not fit")
+    warnings.filterwarnings("ignore", "Exact sampling needs too much memory")
     target = Path(__file__).parent / "_static" / "readme.png"
     draw(images(), target)
     print(f"saved {target}")

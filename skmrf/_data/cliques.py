@@ -33,8 +33,8 @@ def resolve_cliques(cliques, n_features, names=None):
     Raises
     ------
     ValueError
-        If a clique has a column that does not exist, or a column twice, or if the string is
-        unknown.
+        If a clique has a column that does not exist, or a column twice, if a graph has a loop, or
+        if the string is unknown.
     """
     if isinstance(cliques, str):
         if cliques not in NAMES:
@@ -48,6 +48,9 @@ def resolve_cliques(cliques, n_features, names=None):
     lookup = {name: i for i, name in enumerate(names)} if names is not None else {}
     if hasattr(cliques, "edges") and hasattr(cliques, "nodes"):
         given = [(v,) for v in range(n_features)] + [tuple(e) for e in cliques.edges()]
+        loops = [u for u, v in cliques.edges() if u == v]
+        if loops:
+            raise ValueError(f"The graph of cliques has a loop at {loops[0]!r}; remove it.")
         for node in cliques.nodes():
             _find_column(node, (node,), n_features, lookup)
     else:

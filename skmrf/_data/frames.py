@@ -33,8 +33,9 @@ def as_columns(X):
 
 def _column_values(column):
     """Return a column of a frame as an array; integers that floats would round are objects."""
-    values = column.to_numpy()
-    is_rounded = values.dtype.kind == "f" and "int" in str(column.dtype).lower()
+    values, kind = column.to_numpy(), column.dtype
+    kind = getattr(getattr(kind, "categories", None), "dtype", kind)  # of a categorical column
+    is_rounded = values.dtype.kind == "f" and "int" in str(kind).lower()
     if is_rounded and (np.abs(values) >= MAX_EXACT).any():  # nan is not
         return np.fromiter(column, dtype=object, count=len(values))
     return values

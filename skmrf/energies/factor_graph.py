@@ -9,6 +9,7 @@ from . import dense_tables
 from .layout import Layout
 from .table_backed import NAME, TableEnergy, split_phases
 
+SMALL_TABLE = 100  # entries; slices of larger tables are copied in less time
 MAX_LOG_POTENTIAL_SUM = 1e306  # below the largest float, so that sums do not overflow
 
 
@@ -258,8 +259,14 @@ class FactorGraph(TableEnergy):
         states = np.full(len(self.n_states), MISSING)
         for i, state in check_evidence(evidence, self.n_states).items():
             states[i] = state
-        layout, entries = self.layout.condition(states)
-        return FactorGraph.from_layout(layout, self.flat[entries])
+        layout = self.layout.condition(states)
+        if self.layout.n_parameters <= SMALL_TABLE * self.layout.n_cliques:
+            flat = self.flat[self.layout.find_entries(states, layout)]
+        else:
+            at = [slice(None) if state == MISSING else state for state in states.tolist()]
+            pairs = zip(self.cliques, self.log_potentials, strict=True)
+            flat = np.concatenate([table[tuple(at[v] for v in c)].ravel() for c, table in pairs])
+        return FactorGraph.from_layout(layout, flat)
 
 
 class MatrixFactorGraph(FactorGraph):

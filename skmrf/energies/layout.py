@@ -305,7 +305,7 @@ class Layout:
         ]
 
     def condition(self, states):
-        """Return the layout of the unobserved variables, and where the entries of its tables are.
+        """Return the layout of the same cliques without the observed variables.
 
         Parameters
         ----------
@@ -314,34 +314,46 @@ class Layout:
 
         Returns
         -------
-        layout : Layout
-            The same cliques without the observed variables, in their order.
-        entries : ndarray of int of shape (layout.n_parameters,)
-            Position of each entry in the flat vector of this layout.
+        Layout
+            Layout of the unobserved variables, in their order.
         """
         is_free = states == MISSING
-        is_kept, owner = (
-            is_free[self.clique_vars],
-            np.repeat(np.arange(self.n_cliques), self.orders),
-        )
-        first, left_out = self.table_start.copy(), ~is_kept
-        steps = self.strides[left_out] * states[self.clique_vars[left_out]]
-        np.add.at(first, owner[left_out], steps)
-        orders = np.bincount(owner[is_kept], minlength=self.n_cliques)
-        ptr = np.concatenate([[0], np.cumsum(orders)])
+        is_kept = is_free[self.clique_vars]
+        ptr = np.concatenate([[0], np.cumsum(is_kept)])[self.clique_ptr]
         members = (np.cumsum(is_free) - 1)[self.clique_vars[is_kept]]
-        new, old_strides = (
-            Layout.build(self.n_states[is_free], (ptr, members)),
-            self.strides[is_kept],
+        return Layout.build(self.n_states[is_free], (ptr, members))
+
+    def find_entries(self, states, conditioned):
+        """Return the positions of the table entries of :meth:`condition` in this layout.
+
+        Parameters
+        ----------
+        states : ndarray of int of shape (n_variables,)
+            State codes; MISSING for unobserved variables.
+        conditioned : Layout
+            Result of :meth:`condition` for these states.
+
+        Returns
+        -------
+        ndarray of int of shape (conditioned.n_parameters,)
+            Positions in the flat vector.
+        """
+        given = states[self.clique_vars]
+        steps = np.concatenate(
+            [[0], np.cumsum(np.where(given == MISSING, 0, given) * self.strides)]
         )
-        clique = np.repeat(np.arange(self.n_cliques), new.table_size)
-        entries, within = first[clique], np.arange(new.n_parameters) - new.table_start[clique]
-        for k in range(orders.max(initial=0)):  # the variables at position k of the cliques
-            has_variable = orders[clique] > k
+        first = self.table_start + steps[self.clique_ptr[1:]] - steps[self.clique_ptr[:-1]]
+        old_strides, new_strides = self.strides[given == MISSING], conditioned.strides
+        n_states, ptr = conditioned.n_states[conditioned.clique_vars], conditioned.clique_ptr
+        clique = np.repeat(np.arange(self.n_cliques), conditioned.table_size)
+        within = np.arange(conditioned.n_parameters) - conditioned.table_start[clique]
+        entries = first[clique]
+        for k in range(conditioned.orders.max(initial=0)):  # variables at position k of the cliques
+            has_variable = conditioned.orders[clique] > k
             place = ptr[clique[has_variable]] + k
-            state = within[has_variable] // new.strides[place] % new.n_states[members[place]]
+            state = within[has_variable] // new_strides[place] % n_states[place]
             entries[has_variable] += state * old_strides[place]
-        return new, entries
+        return entries
 
     def tied(self, flat):
         """Sum values over the cliques that share a table.

@@ -239,10 +239,11 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         -------
         ndarray or frame of shape (n_samples, n_features)
             A frame if the training rows were a frame, with the data types of its columns.
-            Independent samples if exact inference fits in memory. Otherwise, and for models with
-            hidden units, the states of Gibbs chains after 1000 sweeps. Half of these sweeps are
-            tempered. The chains approach the distribution as they mix. After a fit with
-            ``learner="ptt"``, samples without ``given`` are states of the chains of ``ladder_``.
+            Independent samples if exact inference fits in memory and takes at most about a minute.
+            Otherwise, and for models with hidden units, the states of Gibbs chains after 1000
+            sweeps. Half of these sweeps are tempered. The chains approach the distribution as they
+            mix. After a fit with ``learner="ptt"``, samples without ``given`` are states of the
+            chains of ``ladder_``.
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, low=1, integer=True)

@@ -12,7 +12,7 @@ from .._utils.codes import MISSING
 
 MAX_MISSING = 24  # of a row whose states are summed
 MAX_SEARCHED = 40  # of a row whose mode is searched; more take longer than annealing
-MAX_ENTRIES = 2**27  # of the tables of all pairs of missing variables
+MAX_PAIR_ENTRIES = 2**23  # of the tables of all pairs of missing variables, 64 MB
 LIMITS = (
     4e7,  # table entries of the search of a mode, about 0.1 s
     12 * np.log(2.0),  # log of the number of states that are summed
@@ -46,8 +46,8 @@ class Completion:
         X : ndarray of shape (n_rows, n_variables)
             State codes; MISSING where an entry is missing.
         many : bool, default=False
-            Whether rows with up to 40 missing entries are searched, and not only up to 24. An
-            unsuccessful search takes about 0.1 s per row.
+            Whether rows with 25 to 40 missing entries are searched, and not those with at most 24.
+            An unsuccessful search takes about 0.1 s per row.
 
         Returns
         -------
@@ -56,11 +56,11 @@ class Completion:
         out : ndarray of shape (n_rows, n_variables)
             State codes.
         """
-        most = MAX_MISSING
+        least, most = 1, MAX_MISSING
         if many:
             n_slots = int(self._graph.layout.n_states.max(initial=1))
-            most = max(most, min(MAX_SEARCHED, int(MAX_ENTRIES**0.5) // n_slots))
-        return self._run(X, self._find_searchable(X, most))[:2]
+            least, most = most + 1, min(MAX_SEARCHED, int(MAX_PAIR_ENTRIES**0.5) // n_slots)
+        return self._run(X, self._find_searchable(X, least, most))[:2]
 
     def samples(self, X, rng):
         """Impute rows by random draws; return a mask and state codes, as :meth:`modes` does."""
@@ -93,10 +93,10 @@ class Completion:
             out[rows] = singles[:, keep]
         return is_done, out
 
-    def _find_searchable(self, X, most=MAX_MISSING):
+    def _find_searchable(self, X, least=1, most=MAX_MISSING):
         """Return a mask of the rows with few missing entries."""
         n_missing = (X == MISSING).sum(axis=1)
-        return (n_missing > 0) & (n_missing <= most) & self._is_usable
+        return (least <= n_missing) & (n_missing <= most) & self._is_usable
 
     def _run(self, X, is_chosen, uniforms=None, tolerance=-1.0, singles=None):
         """Run the kernel on some rows, in short calls.

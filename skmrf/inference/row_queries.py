@@ -3,6 +3,7 @@
 import numpy as np
 
 from .._utils.codes import MISSING, STATE
+from .._utils.interrupts import remaining_time
 from .._utils.log_weights import log_mean_exp
 from .._utils.warn import warn_caller
 from ..exact import elimination
@@ -16,7 +17,7 @@ from ..samplers import Product, gibbs_queries, spawn_generators, sweep
 
 MAX_ENUMERATED = 10  # missing entries of a row, with hidden units summed out
 ENTRIES_AT_ONCE = 2**22
-MAX_ENTRIES = 1e6  # of an elimination that is quicker than the search of a mode
+QUICK_ENTRIES = 2e6  # of an elimination for one row that takes about 0.1 s, as an estimate does
 N_CHAINS, N_SWEEPS, N_RECORDS = 64, 400, 50  # of a row with more missing entries
 N_TEMPERATURES, ROWS_AT_ONCE = 1000, 64
 PATH = np.minimum(np.linspace(0.0, 2.0, N_SWEEPS + 1), 1.0)
@@ -60,12 +61,19 @@ def _plan_rows(patterns, is_shared=False):
     """Yield missing patterns, those of the quickest elimination first.
 
     A pattern is a mask of observed variables, row indices, and whether elimination is used. It is
-    used until about a minute is over. If rows are ``is_shared``, there is one elimination for all.
+    used where it is quick, and else until about a minute is over. If rows are ``is_shared``, there
+    is one elimination for all.
     """
     entries_left = max_quick_entries()
     for entries, observed, rows in sorted(patterns, key=lambda pattern: pattern[0]):
-        entries_left -= entries * (1 if is_shared else len(rows))
-        yield observed, rows, observed.all() or entries_left >= 0
+        n_exact = len(rows)
+        if entries > QUICK_ENTRIES:
+            n_exact = int(min(max(entries_left, 0.0) // entries, len(rows)))
+            n_exact = len(rows) if is_shared and n_exact else n_exact
+            entries_left -= entries * (1 if is_shared else max(n_exact, 1))
+        for part, is_exact in ((rows[:n_exact], True), (rows[n_exact:], False)):
+            if len(part):
+                yield observed, part, is_exact
 
 
 def _run_elimination(query, graph, observed, X, rows, max_bytes):
@@ -84,11 +92,12 @@ def _row_evidence(row):
     return {int(i): int(row[i]) for i in np.flatnonzero(row != MISSING)}
 
 
-def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
+def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None, exact=False):
     """Return, for each row, the log of the sum of ``f`` over the states of missing entries.
 
-    The sum is exact where variable elimination fits, and takes about a minute for all of these rows
-    together. Otherwise it is estimated by annealed importance sampling, row by row.
+    The sum is exact where variable elimination fits. If it takes more than about 0.1 s per row, it
+    is used until about a minute is over. The sums of the other rows are estimated by annealed
+    importance sampling, row by row.
 
     Parameters
     ----------
@@ -100,6 +109,8 @@ def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
         Memory limit of exact inference, in bytes, for each missing pattern.
     rng : int, Generator, RandomState or None, default=None
         Seed or generator of annealed importance sampling.
+    exact : bool, default=False
+        Whether elimination is used for all rows where it fits, however long it takes.
 
     Returns
     -------
@@ -107,10 +118,11 @@ def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
         Unnormalised log-probabilities of the observed entries, in nats.
     """
     done, out = Completion(graph).log_partitions(X)
-    for observed, rows, is_exact in _plan_rows(_find_costs(graph, X, ~done, max_bytes)):
+    patterns = _find_costs(graph, X, ~done, max_bytes)
+    for observed, rows, is_exact in _plan_rows(patterns):
         if observed.all():
             out[rows] = graph.log_potential(X[rows])
-        elif is_exact:
+        elif is_exact or (exact and exact_entries(graph.layout, observed, max_bytes) < np.inf):
             out[rows] = _run_elimination(
                 elimination.log_partitions, graph, observed, X, rows, max_bytes
             )
@@ -124,8 +136,9 @@ def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
 def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     """Return the marginals of all variables given the observed entries of each row.
 
-    The marginals are exact where variable elimination fits, and takes about a minute for all of
-    these rows together. Otherwise they are averages over Gibbs chains, row by row.
+    The marginals are exact where variable elimination fits. If it takes more than about 0.1 s per
+    row, it is used until about a minute is over. The marginals of the other rows are averages over
+    Gibbs chains, row by row.
 
     Parameters
     ----------
@@ -168,8 +181,9 @@ def _gibbs_marginals(graph, row, rng):
 def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     """Impute the missing entries of each row by their joint mode given the observed entries.
 
-    The mode is exact where variable elimination fits, and takes about a minute for all of these
-    rows together. Otherwise it is the best state that simulated annealing finds.
+    The mode is exact where a search of about 0.1 s finds it, or variable elimination fits. If
+    elimination takes more than about 0.1 s per row, it is used until about a minute is over. The
+    modes of the other rows are the best states that simulated annealing finds.
 
     Parameters
     ----------
@@ -198,21 +212,32 @@ def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     completion = Completion(graph)
     done, out = completion.modes(X)
     patterns = _find_costs(graph, X, ~done, max_bytes)
-    slow = [rows for entries, _, rows in patterns if entries > MAX_ENTRIES]
-    if slow:
-        slow = np.concatenate(slow)
-        done[slow], out[slow] = completion.modes(X[slow], many=True)
-        left = [(entries, observed, rows[~done[rows]]) for entries, observed, rows in patterns]
-        patterns = [pattern for pattern in left if len(pattern[-1])]
-    plan = _plan_rows(patterns)
-    return _impute_rows(graph, out, plan, max_bytes, elimination.maximise, anneal)
+    _search_slow_rows(completion, patterns, X, done, out)
+    left = [(entries, observed, rows[~done[rows]]) for entries, observed, rows in patterns]
+    return _impute_rows(graph, out, _plan_rows(left), max_bytes, elimination.maximise, anneal)
+
+
+def _search_slow_rows(completion, patterns, X, done, out):
+    """Search the modes of rows whose elimination is slow, those with few missing entries first.
+
+    ``done`` and ``out`` are updated. The search ends when it finds no mode of many rows.
+    """
+    slow = [rows for entries, _, rows in patterns if entries > QUICK_ENTRIES]
+    slow = np.concatenate([np.zeros(0, dtype=int), *slow])
+    slow = slow[np.argsort((X[slow] == MISSING).sum(axis=1), kind="stable")]
+    for first in range(0, len(slow), ROWS_AT_ONCE):
+        part = slow[first : first + ROWS_AT_ONCE]
+        done[part], out[part] = completion.modes(X[part], many=True)
+        if not done[part].any() or remaining_time() < 0:
+            break
 
 
 def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, n_jobs=None, device="cpu"):
     """Impute the missing entries of each row by one random draw given the observed entries.
 
-    The draws are exact where variable elimination fits, and takes about a minute for all of these
-    rows together. Otherwise they are the last states of Gibbs chains, and a warning says so.
+    The draws are exact where variable elimination fits. If it takes more than about 0.1 s per row,
+    it is used until about a minute is over. The draws of the other rows are the last states of
+    Gibbs chains, and a warning says so.
 
     Parameters
     ----------

@@ -368,4 +368,4 @@ def _fit_tree(layout, allowed, data):
 def _forest_scores(forest, data):
     """Return the log-likelihood of each row under a model without cycles, in nats."""
     log_z = expectations.exact_model(forest).log_partition(forest)
-    return row_queries.row_log_partitions(forest, data.X) - log_z
+    return row_queries.row_log_partitions(forest, data.X, exact=True) - log_z

@@ -50,7 +50,7 @@ def held_out_score(layout, held_out):
     if cost.order is not None and cost.entries <= MAX_TABLE_ENTRIES:
 
         def score(energy, _):
-            rows = row_queries.row_log_partitions(energy.factor_graph(), held_out.X)
+            rows = row_queries.row_log_partitions(energy.factor_graph(), held_out.X, exact=True)
             return float(weights @ rows) - log_partition_bounds(energy, method="exact").value
 
         return score
@@ -77,7 +77,7 @@ def log_likelihoods(energy):
     model = expectations.exact_model(energy)
 
     def score_rows(energy, rows):
-        sums = row_queries.row_log_partitions(energy, rows.X)
+        sums = row_queries.row_log_partitions(energy, rows.X, exact=True)
         return sums - model.log_partition(energy)
 
     return score_rows

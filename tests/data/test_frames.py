@@ -350,7 +350,7 @@ LARGE = [2**53 + k for k in (0, 1, 2, 3, 0, 1)]
 @pytest.mark.parametrize(
     "column",
     [pd.array([*LARGE, None], dtype="Int64"), pd.array([*LARGE, None], dtype="UInt64"),
-     pl.Series([*LARGE, None])],
+     pd.Categorical([*LARGE, None]), pl.Series([*LARGE, None])],
 )  # fmt: skip
 def test_large_integers_beside_a_missing_entry_are_not_rounded(column):
     """A float64, to which both libraries convert the column, has 53 bits."""

@@ -393,7 +393,7 @@ def test_a_wide_model():
     np.testing.assert_allclose(wide.score_samples(X), narrow.score_samples(X), atol=0.2)
     row = np.where(np.arange(10) < 5, X[:1], np.nan)
     np.testing.assert_array_equal(wide.predict(row)[0, :5], X[0, :5])
-    with pytest.warns(UserWarning, match="Exact sampling does not fit"):
+    with pytest.warns(UserWarning, match="Exact sampling needs too much memory"):
         drawn = wide.sample(3, given={4: -1}, random_state=0)
     assert (drawn[:, 4] == -1).all()
 

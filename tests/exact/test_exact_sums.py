@@ -27,6 +27,7 @@ from skmrf.exact import (
     tree_decomposition,
 )
 from skmrf.exact.completion import Completion
+from skmrf.inference import row_queries
 from skmrf.inference.row_queries import row_modes
 from skmrf.learners import Exact
 from skmrf.likelihood import label_graphs, log_partition_bounds
@@ -452,6 +453,16 @@ def test_search_of_orders_ends_at_an_order_that_adds_no_edge(monkeypatch):
     grid = FactorGraph([3] * 64, GRID, [np.zeros((3, 3))] * len(GRID)).layout
     tree_decomposition.forecast(grid, np.zeros(64, dtype=bool))
     assert len(visited) > 10
+    visited.clear()
+    mixed = FactorGraph([2] * 16 + [100], *all_pairs([2] * 16 + [100])).layout
+    best = tree_decomposition.forecast(mixed, np.zeros(17, dtype=bool))
+    assert best.entries == pytest.approx(100 * 2**16 + 2**17 - 2)  # begins with 100 states
+
+
+def all_pairs(n_states):
+    """Return the cliques of all pairs of variables, and tables of zeros."""
+    cliques = [(i, j) for i in range(len(n_states)) for j in range(i)]
+    return cliques, [np.zeros((n_states[i], n_states[j])) for i, j in cliques]
 
 
 GRID = [(i, i + 1) for i in range(64) if i % 8 < 7] + [(i, i + 8) for i in range(56)]
@@ -466,8 +477,21 @@ def test_modes_of_rows_with_many_missing_entries(monkeypatch, seed):
     X = rng.integers(2, size=(3, 60)).astype(STATE)
     X[0, 10:45] = X[1, :35] = X[2, 25:] = MISSING
     assert not Completion(graph).modes(X)[0].any()
+    assert Completion(graph).modes(X, many=True)[0].all()
     modes = row_modes(graph, X, rng=rng)
     assert (modes[X != MISSING] == X[X != MISSING]).all()
     monkeypatch.setattr(Completion, "modes", lambda _, X, **__: (np.zeros(len(X), bool), X))
     annealed = graph.log_potential(row_modes(graph, X, rng=rng))
     assert (graph.log_potential(modes) >= annealed - 1e-9).all()
+
+
+def test_slow_elimination_serves_some_rows_of_a_pattern(monkeypatch):
+    """Quick elimination does not use up the time of slow elimination."""
+    monkeypatch.setattr(row_queries, "max_quick_entries", lambda: 10 * row_queries.QUICK_ENTRIES)
+    quick, slow = 0.5 * row_queries.QUICK_ENTRIES, 3.0 * row_queries.QUICK_ENTRIES
+    patterns = [(slow, "slow", np.arange(5)), (quick, "quick", np.arange(100)), (np.inf, "", [7])]
+    plan = [(name, list(rows), exact) for name, rows, exact in row_queries._plan_rows(patterns)]
+    assert plan[0] == ("quick", list(range(100)), True)
+    assert plan[1:] == [("slow", [0, 1, 2], True), ("slow", [3, 4], False), ("", [7], False)]
+    shared = list(row_queries._plan_rows(patterns[:1], is_shared=True))
+    assert [(len(rows), exact) for _, rows, exact in shared] == [(5, True)]
