@@ -57,20 +57,21 @@ def _find_costs(graph, X, is_left, max_bytes):
     ]
 
 
-def _plan_rows(patterns, is_shared=False):
+def _plan_rows(patterns, *, is_shared=False, is_limited=True):
     """Yield missing patterns, those of the quickest elimination first.
 
     A pattern is a mask of observed variables, row indices, and whether elimination is used. It is
-    used where it is quick, and else until about a minute is over. If rows are ``is_shared``, there
-    is one elimination for all.
+    used where it is quick, and else until about a minute is over, or without a limit unless
+    ``is_limited``. If rows are ``is_shared``, there is one elimination for all.
     """
     entries_left = max_quick_entries()
     for entries, observed, rows in sorted(patterns, key=lambda pattern: pattern[0]):
-        n_exact = len(rows)
-        if entries > QUICK_ENTRIES:
-            n_exact = int(min(max(entries_left, 0.0) // entries, len(rows)))
-            n_exact = len(rows) if is_shared and n_exact else n_exact
-            entries_left -= entries * (1 if is_shared else max(n_exact, 1))
+        n_exact = len(rows) if entries < np.inf else 0
+        if n_exact and is_limited and entries > QUICK_ENTRIES:
+            n_needed = 1 if is_shared else len(rows)
+            n_used = min(int(max(entries_left, 0.0) // entries), n_needed)
+            n_exact = len(rows) * n_used // n_needed
+            entries_left -= entries * max(n_used, 1)
         for part, is_exact in ((rows[:n_exact], True), (rows[n_exact:], False)):
             if len(part):
                 yield observed, part, is_exact
@@ -119,10 +120,10 @@ def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None, exact
     """
     done, out = Completion(graph).log_partitions(X)
     patterns = _find_costs(graph, X, ~done, max_bytes)
-    for observed, rows, is_exact in _plan_rows(patterns):
+    for observed, rows, is_exact in _plan_rows(patterns, is_limited=not exact):
         if observed.all():
             out[rows] = graph.log_potential(X[rows])
-        elif is_exact or (exact and exact_entries(graph.layout, observed, max_bytes) < np.inf):
+        elif is_exact:
             out[rows] = _run_elimination(
                 elimination.log_partitions, graph, observed, X, rows, max_bytes
             )
@@ -272,7 +273,7 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, n_jobs=None, devi
 
     is_given_once = len(X) > 1 and (X[0] == X).all()  # all rows then share one elimination
     done, out = (np.zeros(len(X), bool), X) if is_given_once else Completion(graph).samples(X, rng)
-    plan = _plan_rows(_find_costs(graph, X, ~done, max_bytes), is_given_once)
+    plan = _plan_rows(_find_costs(graph, X, ~done, max_bytes), is_shared=is_given_once)
     return _impute_rows(graph, out, plan, max_bytes, draw_by_elimination, draw_by_gibbs)
 
 

@@ -26,9 +26,6 @@ from skmrf.exact import (
     label_elimination,
     tree_decomposition,
 )
-from skmrf.exact.completion import Completion
-from skmrf.inference import row_queries
-from skmrf.inference.row_queries import row_modes
 from skmrf.learners import Exact
 from skmrf.likelihood import label_graphs, log_partition_bounds
 from skmrf.likelihood.bounds import exact_log_partition
@@ -466,35 +463,3 @@ def all_pairs(n_states):
 
 
 GRID = [(i, i + 1) for i in range(64) if i % 8 < 7] + [(i, i + 8) for i in range(56)]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_modes_of_rows_with_many_missing_entries(monkeypatch, seed):
-    """The search finds the mode of 25 and of 35 columns; no state of annealing is better."""
-    rng = np.random.default_rng(seed)
-    coupling = np.triu(rng.normal(0.0, 0.2, (60, 60)), 1)
-    graph = PairwiseEnergy(coupling + coupling.T, rng.normal(size=60)).factor_graph()
-    X = rng.integers(2, size=(3, 60)).astype(STATE)
-    X[0, 10:35] = X[1, :35] = X[2, 25:] = MISSING
-    assert not Completion(graph).modes(X)[0].any()
-    assert Completion(graph).modes(X, many=True)[0].all()
-    with monkeypatch.context() as patch:
-        patch.setattr(row_queries.gibbs_queries, "anneal", None)
-        modes = row_modes(graph, X, rng=rng)
-    assert (modes[X != MISSING] == X[X != MISSING]).all()
-    monkeypatch.setattr(Completion, "modes", lambda _, X, **__: (np.zeros(len(X), bool), X))
-    monkeypatch.setattr(row_queries, "max_quick_entries", lambda: 0)
-    annealed = graph.log_potential(row_modes(graph, X, rng=rng))
-    assert (graph.log_potential(modes) >= annealed - 1e-9).all()
-
-
-def test_slow_elimination_serves_some_rows_of_a_pattern(monkeypatch):
-    """Quick elimination does not use up the time of slow elimination."""
-    monkeypatch.setattr(row_queries, "max_quick_entries", lambda: 10 * row_queries.QUICK_ENTRIES)
-    quick, slow = 0.5 * row_queries.QUICK_ENTRIES, 3.0 * row_queries.QUICK_ENTRIES
-    patterns = [(slow, "slow", np.arange(5)), (quick, "quick", np.arange(100)), (np.inf, "", [7])]
-    plan = [(name, list(rows), exact) for name, rows, exact in row_queries._plan_rows(patterns)]
-    assert plan[0] == ("quick", list(range(100)), True)
-    assert plan[1:] == [("slow", [0, 1, 2], True), ("slow", [3, 4], False), ("", [7], False)]
-    shared = list(row_queries._plan_rows(patterns[:1], is_shared=True))
-    assert [(len(rows), exact) for _, rows, exact in shared] == [(5, True)]

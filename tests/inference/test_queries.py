@@ -534,7 +534,7 @@ def test_slow_rows_have_approximate_sums_modes_and_draws(monkeypatch, seed):
     allow_entries(monkeypatch, few)
     found, rng = row_log_partitions(graph, X, rng=seed), np.random.default_rng(seed)
     assert found[0] == sums[0]
-    assert 0 < abs(found[1] - sums[1]) < 0.1
+    assert 0 < abs(found[1] - sums[1]) < 0.03  # eight standard deviations
     assert_array_equal(row_log_partitions(graph, X, exact=True), sums)
     assert_allclose(graph.log_potential(row_modes(graph, X, rng=rng)), best, rtol=1e-12)
     with pytest.warns(UserWarning, match="^Exact sampling needs too much memory or time"):
