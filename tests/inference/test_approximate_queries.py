@@ -469,6 +469,7 @@ def test_modes_of_rows_with_many_missing_entries(monkeypatch, seed):
     assert Completion(graph).modes(X, many=True)[0].all()
     with monkeypatch.context() as patch:
         patch.setattr(row_queries.gibbs_queries, "anneal", None)
+        patch.setattr(row_queries, "_run_elimination", None)
         modes = row_modes(graph, X, rng=rng)
     assert (modes[X != MISSING] == X[X != MISSING]).all()
     monkeypatch.setattr(Completion, "modes", lambda _, X, **__: (np.zeros(len(X), bool), X))
@@ -482,8 +483,12 @@ def test_slow_elimination_serves_some_rows_of_a_pattern(monkeypatch):
     monkeypatch.setattr(row_queries, "max_quick_entries", lambda: 10 * row_queries.QUICK_ENTRIES)
     quick, slow = 0.5 * row_queries.QUICK_ENTRIES, 3.0 * row_queries.QUICK_ENTRIES
     patterns = [(slow, "slow", np.arange(5)), (quick, "quick", np.arange(100)), (np.inf, "", [7])]
+    patterns.append((slow + quick, "slower", [8]))
     plan = [(name, list(rows), exact) for name, rows, exact in row_queries._plan_rows(patterns)]
     assert plan[0] == ("quick", list(range(100)), True)
-    assert plan[1:] == [("slow", [0, 1, 2], True), ("slow", [3, 4], False), ("", [7], False)]
+    assert plan[1:3] == [("slow", [0, 1, 2], True), ("slow", [3, 4], False)]
+    assert plan[3:] == [("slower", [8], False), ("", [7], False)]
+    unlimited = list(row_queries._plan_rows(patterns, is_limited=False))
+    assert [exact for *_, exact in unlimited] == [True, True, True, False]
     shared = list(row_queries._plan_rows(patterns[:1], is_shared=True))
     assert [(len(rows), exact) for _, rows, exact in shared] == [(5, True)]
