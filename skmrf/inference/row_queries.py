@@ -60,9 +60,9 @@ def _find_costs(graph, X, is_left, max_bytes):
 def _plan_rows(patterns, *, is_shared=False, is_limited=True):
     """Yield missing patterns, those of the quickest elimination first.
 
-    A pattern is a mask of observed variables, row indices, and whether elimination is used. It is
-    used where it is quick, and else until about a minute is over, or without a limit unless
-    ``is_limited``. If rows are ``is_shared``, there is one elimination for all.
+    A pattern is a mask of observed variables, row indices, and whether elimination is used. Quick
+    elimination is always used. If ``is_limited``, slow elimination is used until about a minute is
+    over. If ``is_shared``, all rows of a pattern need only one elimination.
     """
     entries_left = max_quick_entries()
     for entries, observed, rows in sorted(patterns, key=lambda pattern: pattern[0]):
