@@ -11,8 +11,12 @@ maximum over one of its two variables.
 import numpy as np
 
 from ._jit import copy_into, inlined, kernel
+from .exponential import exponential_or_zero
+from .ordering import find_components, find_degeneracy, select_component
 
+LOG_GAIN = 6 * np.log(2.0)  # an entry of elimination takes as long as about 100 states here
 MAX_SPREAD = 600.0  # nats; exponentials of more overflow
+BLOCK_STATES = 512  # joint states whose terms are summed together
 
 
 @kernel
@@ -167,72 +171,146 @@ def _spread(table, n_rows, n_columns):
 
 
 @kernel
-def _weigh_pair(first, second, table, q_first, q_second, weights, columns):
-    """Write the sums of exp(first[s] + second[t] + table[s, t]) over t, and those over s.
+def _first_of_block(m, q, pairs):
+    """Return the first variable of the block: the last variables, whose states are summed together.
 
-    They are ``weights[s]`` and ``columns[t]``, divided by the exponential of the number that is
-    returned.
+    A block has one variable, or at most ``BLOCK_STATES`` joint states of variables with two or more
+    states.
     """
-    top, other = _largest(first, q_first), _largest(second, q_second)
-    for t in range(q_second):
-        columns[t] = np.exp(second[t] - other)
-        weights[q_first + t] = 0.0
-    for s in range(q_first):
-        outer, total = np.exp(first[s] - top), 0.0
-        for t in range(q_second):
-            entry = outer * table[s, t]
-            total += entry * columns[t]
-            weights[q_first + t] += entry
-        weights[s] = total
-    for t in range(q_second):
-        columns[t] *= weights[q_first + t]
-    return top + other
+    first, size, spread = m - 1, q[m - 1], 0.0
+    while first > 0:
+        size *= q[first - 1]
+        for j in range(first, m):
+            spread += _spread(pairs[first - 1, j], q[first - 1], q[j])
+        if size > BLOCK_STATES or spread > MAX_SPREAD or q[first - 1] == 1:
+            break
+        first -= 1
+    return first
 
 
 @kernel
-def _sum_states(m, q, fields, pairs, rest, top, lowest, target, singles, states):
+def _fill_block(first, m, q, pairs, table, row):
+    """Write the exponentials of the log-potentials between the variables of the block.
+
+    The table has one entry for each joint state, and the last variable varies fastest. Returns the
+    number of entries, and the log of the scale by which all of them are divided.
+    """
+    table[0], size = 0.0, 1
+    for j in range(m - 1, first - 1, -1):
+        for s in range(q[j] - 1, -1, -1):
+            row[0], filled = 0.0, 1
+            for later in range(m - 1, j, -1):
+                for t in range(q[later] - 1, -1, -1):
+                    for k in range(filled):
+                        row[t * filled + k] = row[k] + pairs[j, later, s, t]
+                filled *= q[later]
+            for k in range(size):
+                table[s * size + k] = table[k] + row[k]
+        size *= q[j]
+    scale = _largest(table, size)
+    for k in range(size):
+        table[k] = exponential_or_zero(table[k] - scale)
+    return size, scale
+
+
+@kernel
+def _sum_block(first, m, q, size, fields, levels, weights):
+    """Sum the table of the block, weighted by exponentials of the fields, variable by variable.
+
+    ``levels`` has the table and, after it, the sums over the first variable, over the first two,
+    and so on. Returns the position of the sum over all variables, and the log of its scale.
+    """
+    start, scale = 0, 0.0
+    for j in range(first, m):
+        top = _largest(fields[j], q[j])
+        scale += top
+        end, size = start + size, size // q[j]
+        out = levels[end : end + size]
+        for s in range(q[j]):
+            weights[j, s] = exponential_or_zero(fields[j, s] - top)
+            entries = levels[start + s * size : start + (s + 1) * size]
+            if s == 0:
+                for k in range(size):
+                    out[k] = weights[j, s] * entries[k]
+            else:
+                for k in range(size):
+                    out[k] += weights[j, s] * entries[k]
+        start = end
+    return start, scale
+
+
+@kernel
+def _add_block_marginals(first, m, q, start, levels, weights, products, scale, singles):
+    """Add the unnormalised marginals of the variables of the block to ``singles``."""
+    products[0], size = scale, 1
+    for j in range(m - 1, first - 1, -1):
+        start -= size * q[j]
+        for s in range(q[j] - 1, -1, -1):
+            entries, total = levels[start + s * size : start + (s + 1) * size], 0.0
+            for k in range(size):
+                total += entries[k] * products[k]
+            singles[j, s] += weights[j, s] * total
+            if j > first:
+                for k in range(size):
+                    products[s * size + k] = weights[j, s] * products[k]
+        size *= q[j]
+
+
+@kernel
+def _draw_block(first, m, q, start, levels, weights, uniform, states):
+    """Draw the states of the variables of the block, after :func:`_sum_block`."""
+    at, size = 0, 1
+    for j in range(m - 1, first - 1, -1):
+        start -= size * q[j]
+        total = 0.0
+        for s in range(q[j]):
+            total += weights[j, s] * levels[start + s * size + at]
+        rest, drawn = uniform * total, 0
+        for s in range(q[j]):
+            part = weights[j, s] * levels[start + s * size + at]
+            if part > 0.0:
+                drawn = s
+                uniform = min(rest / part, 1.0)
+                if rest < part:
+                    break
+                rest -= part
+        states[j] = drawn
+        at += drawn * size
+        size *= q[j]
+
+
+@kernel
+def _sum_states(m, q, fields, pairs, rest, top, lowest, target, block, singles, states):
     """Return the sum of exp(log-potential - top) over states, and the work in table entries.
 
     Subtrees whose upper bound is below ``lowest`` are skipped. The unnormalised marginals are
-    written to ``singles``. The sum stops when it exceeds ``target``; ``states`` are then the states
-    of all variables but the last two. The last two variables are summed together, with few
-    exponentials: a table of them is exponentiated once.
+    written to ``singles``, unless it is empty. The sum stops when it exceeds ``target``; ``states``
+    are then the states of the variables before the block. Returns also the position of the sum of
+    the last block in ``levels``.
     """
-    n_slots = fields.shape[2]
-    at, last = np.full(m, -1, np.int64), max(m - 2, 0)
+    first, size, shift, levels, weights, products = block
+    at, has_marginals = np.full(m, -1, np.int64), len(singles) > 0
     base, others, before = np.zeros(m + 1), np.empty(m), np.zeros(m)
-    table, none = np.ones((n_slots, n_slots)), np.zeros(1)
-    weights, columns = np.empty(2 * n_slots), np.empty(n_slots)
-    shift = 0.0
-    if m > 1:
-        for s in range(q[last]):
-            shift = max(shift, _largest(pairs[last, m - 1, s], q[m - 1]))
-        for s in range(q[last]):
-            for t in range(q[m - 1]):
-                table[s, t] = np.exp(pairs[last, m - 1, s, t] - shift)
-    total, work, d, entered = 0.0, 0, 0, True
+    total, work, d, start, entered = 0.0, 0, 0, 0, True
     singles[:m] = 0.0
     while d >= 0:
-        if d == last:
-            second, q_second = (fields[d, d + 1], q[d + 1]) if m > 1 else (none, 1)
-            scale = _weigh_pair(fields[d, d], second, table, q[d], q_second, weights, columns)
+        if d == first:
+            start, scale = _sum_block(first, m, q, size, fields[d], levels, weights)
             scale = np.exp(base[d] + scale + shift - top)
-            work += q[d] * q_second
-            for s in range(q[d]):
-                singles[d, s] += scale * weights[s]
-                total += scale * weights[s]
-            if m > 1:
-                for t in range(q_second):
-                    singles[d + 1, t] += scale * columns[t]
+            total += scale * levels[start]
+            work += size
+            if has_marginals:
+                given = levels, weights, products
+                _add_block_marginals(first, m, q, start, *given, scale, singles)
             if total > target:
-                return total, work
+                break
             d, entered = d - 1, False
             continue
         if entered:
             others[d] = _bound_of_others(d, m, q, fields, rest)
             work += (m - d) * q[d]
             at[d], entered = -1, False
-        elif at[d] >= 0:
+        elif has_marginals and at[d] >= 0:
             singles[d, at[d]] += total - before[d]
         at[d] += 1
         if at[d] == q[d]:
@@ -245,30 +323,7 @@ def _sum_states(m, q, fields, pairs, rest, top, lowest, target, singles, states)
             _fix_state(d, s, m, q, fields, pairs)
             work += (m - d) * q[d]
             d, entered = d + 1, True
-    return total, work
-
-
-@kernel
-def _draw_last(m, q, fields, pairs, uniform, states):
-    """Draw the states of the last two variables, given the others."""
-    d, q_second = max(m - 2, 0), q[m - 1] if m > 1 else 1
-    top, total = -np.inf, 0.0
-    for step in range(3):  # the maximum, the sum, the draw
-        cumulative = 0.0
-        for s in range(q[d]):
-            for t in range(q_second):
-                value = fields[d, d, s]
-                if m > 1:
-                    value += fields[d, d + 1, t] + pairs[d, d + 1, s, t]
-                if step == 0:
-                    top = max(top, value)
-                    continue
-                cumulative += np.exp(value - top)
-                if step == 2 and cumulative >= uniform * total:
-                    states[m - 1] = t
-                    states[d] = s
-                    return
-        total = cumulative
+    return total, work, start
 
 
 @kernel
@@ -295,69 +350,6 @@ def _order_variables(m, q, variables, fields, place):
 
 
 @kernel
-def _select_component(c, missing, n_missing, component, variables):
-    """Write the variables of component c, and return their number."""
-    m = 0
-    for j in range(n_missing):
-        if component[missing[j]] == c:
-            variables[m] = missing[j]
-            m += 1
-    return m
-
-
-@kernel
-def _find_components(x, layout, missing, component):
-    """Find the connected components of the missing variables of a row.
-
-    Returns the number of missing variables and the number of components.
-    """
-    clique_ptr, clique_vars, ptr, cliques = layout[1], layout[2], layout[5], layout[6]
-    m, n_components = 0, 0
-    for i in range(x.size):
-        component[i] = -1
-        if x[i] < 0:
-            missing[m] = i
-            m += 1
-    stack = np.empty(m, np.int64)
-    for j in range(m):
-        if component[missing[j]] >= 0:
-            continue
-        stack[0], height = missing[j], 1
-        component[missing[j]] = n_components
-        while height > 0:
-            height -= 1
-            i = stack[height]
-            for p in range(ptr[i], ptr[i + 1]):
-                for k in range(clique_ptr[cliques[p]], clique_ptr[cliques[p] + 1]):
-                    other = clique_vars[k]
-                    if x[other] < 0 and component[other] < 0:
-                        component[other] = n_components
-                        stack[height] = other
-                        height += 1
-        n_components += 1
-    return m, n_components
-
-
-@kernel
-def _is_complete(variables, m, component, layout):
-    """Return whether all pairs of the variables of a component have a table."""
-    clique_ptr, clique_vars, ptr, cliques = layout[1], layout[2], layout[5], layout[6]
-    is_seen = np.empty(component.size, np.bool_)
-    for j in range(m):
-        i, n_others = variables[j], 0
-        is_seen[:] = False
-        for p in range(ptr[i], ptr[i + 1]):
-            for k in range(clique_ptr[cliques[p]], clique_ptr[cliques[p] + 1]):
-                other = clique_vars[k]
-                if other != i and component[other] == component[i] and not is_seen[other]:
-                    is_seen[other] = True
-                    n_others += 1
-        if n_others < m - 1:
-            return False
-    return True
-
-
-@kernel
 def _load_tables(x, m, layout, flat, variables, place, q, fields, pairs, rest):
     """Write the tables of m missing variables, which do not interact with other missing ones."""
     for j in range(m):
@@ -373,16 +365,18 @@ def _load_tables(x, m, layout, flat, variables, place, q, fields, pairs, rest):
 
 
 @kernel
-def _can_sum(m, q, pairs, variables, component, layout, limits):
-    """Return whether to sum over all states of a component, instead of eliminating variables."""
+def _can_sum(m, q, variables, component, layout, limits):
+    """Return whether to sum over all states of a component, instead of eliminating variables.
+
+    Elimination has a table of more variables than the degeneracy of their graph.
+    """
     log_size = 0.0
     for j in range(m):
         log_size += np.log(q[j])
-    if log_size > limits[2]:
-        return False
-    if m > 1 and _spread(pairs[m - 2, m - 1], q[m - 2], q[m - 1]) > MAX_SPREAD:
-        return False
-    return log_size <= limits[1] or _is_complete(variables, m, component, layout)
+    if log_size <= limits[1] or log_size > limits[2]:
+        return log_size <= limits[1]
+    n_together = 1 + find_degeneracy(variables, m, component, layout)
+    return log_size <= LOG_GAIN + log_size * n_together / m
 
 
 @kernel
@@ -407,8 +401,8 @@ def complete_rows(
         Largest number of missing entries of a row.
     limits : tuple of float
         Largest number of table entries of the search of a mode, the log of the number of states
-        that are always summed, and that of states that are summed if all variables of the component
-        interact. Rows that need more are not changed.
+        that are always summed, and that of states that are summed if elimination is not faster.
+        Rows that need more are not changed.
     budget : float
         Number of table entries after which the kernel returns.
     uniforms : ndarray of shape (n_rows, m_max, 2) or (0, 0, 0)
@@ -433,33 +427,40 @@ def complete_rows(
     fields = np.empty((m_max + 1, m_max, n_slots))
     pairs, rest = np.empty((m_max, m_max, n_slots, n_slots)), np.empty((m_max, n_slots))
     best, states = np.empty(m_max, np.int64), np.empty(m_max, np.int64)
-    sums, found = np.empty((m_max, n_slots)), np.empty(n, np.int64)
+    sums, found = np.empty((m_max if len(singles) else 0, n_slots)), np.empty(n, np.int64)
+    products = np.empty(max(BLOCK_STATES, n_slots))
+    levels, weights = np.empty(2 * products.size), np.empty((m_max, n_slots))
     done, r = 0.0, first
     while r < len(X) and done <= budget:
-        n_missing, n_components = _find_components(X[r], layout, missing, component)
+        n_missing, n_components = find_components(X[r], layout, missing, component)
         totals[r] = 0.0
         for c in range(n_components):
-            m = _select_component(c, missing, n_missing, component, variables)
+            m = select_component(c, missing, n_missing, component, variables)
             _load_tables(X[r], m, layout, flat, variables, place, q, fields, pairs, rest)
-            top, work = _search_mode(m, q, fields, pairs, rest, limits[0], best)
-            done += work
-            is_possible = work <= limits[0] and top > -np.inf
-            if is_possible and tolerance >= 0:
-                is_possible = _can_sum(m, q, pairs, variables, component, layout, limits)
-            if not is_possible:
+            is_possible = tolerance < 0 or _can_sum(m, q, variables, component, layout, limits)
+            top = -np.inf
+            if is_possible:
+                top, work = _search_mode(m, q, fields, pairs, rest, limits[0], best)
+                done += work
+                is_possible = work <= limits[0]
+            if not is_possible or top == -np.inf:
                 totals[r] = np.nan
                 break
             if tolerance >= 0:
                 lowest = top - tolerance
                 for j in range(m):
                     lowest -= np.log(q[j])
+                start = _first_of_block(m, q, pairs)
+                size, shift = _fill_block(start, m, q, pairs, levels, products)
                 given = m, q, fields, pairs, rest, top, lowest
-                total, work = _sum_states(*given, np.inf, sums, states)
+                block = start, size, shift, levels, weights, products
+                total, work, _ = _sum_states(*given, np.inf, block, sums, states)
                 done += work
                 totals[r] += np.log(total)
                 if len(uniforms):
-                    _sum_states(*given, uniforms[r, c, 0] * total, sums, best)
-                    _draw_last(m, q, fields, pairs, uniforms[r, c, 1], best)
+                    goal = uniforms[r, c, 0] * total
+                    _, work, end = _sum_states(*given, goal, block, sums, best)
+                    _draw_block(start, m, q, end, levels, weights, uniforms[r, c, 1], best)
                     done += work
                 elif len(singles):
                     for j in range(m):

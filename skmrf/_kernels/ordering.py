@@ -206,3 +206,74 @@ def grow_forest(order, clique_ptr, clique_vars, n_variables, taken):
             taken[a] = True
             for p in range(first + 1, last):
                 parent[root_of(parent, clique_vars[p])] = root_of(parent, clique_vars[first])
+
+
+@kernel
+def select_component(c, missing, n_missing, component, variables):
+    """Write the variables of component c, and return their number."""
+    m = 0
+    for j in range(n_missing):
+        if component[missing[j]] == c:
+            variables[m] = missing[j]
+            m += 1
+    return m
+
+
+@kernel
+def find_components(x, layout, missing, component):
+    """Find the connected components of the missing variables of a row.
+
+    Returns the number of missing variables and the number of components.
+    """
+    clique_ptr, clique_vars, ptr, cliques = layout[1], layout[2], layout[5], layout[6]
+    m, n_components = 0, 0
+    for i in range(x.size):
+        component[i] = -1
+        if x[i] < 0:
+            missing[m] = i
+            m += 1
+    stack = np.empty(m, np.int64)
+    for j in range(m):
+        if component[missing[j]] >= 0:
+            continue
+        stack[0], height = missing[j], 1
+        component[missing[j]] = n_components
+        while height > 0:
+            height -= 1
+            i = stack[height]
+            for p in range(ptr[i], ptr[i + 1]):
+                for k in range(clique_ptr[cliques[p]], clique_ptr[cliques[p] + 1]):
+                    other = clique_vars[k]
+                    if x[other] < 0 and component[other] < 0:
+                        component[other] = n_components
+                        stack[height] = other
+                        height += 1
+        n_components += 1
+    return m, n_components
+
+
+@kernel
+def find_degeneracy(variables, m, component, layout):
+    """Return the degeneracy of the graph of the variables of a component.
+
+    It is the largest minimum degree of a subgraph. The treewidth is at least as large.
+    """
+    clique_ptr, clique_vars, ptr, cliques = layout[1], layout[2], layout[5], layout[6]
+    place, is_adjacent = np.empty(component.size, np.int64), np.zeros((m, m), np.bool_)
+    for j in range(m):
+        place[variables[j]] = j
+    for j in range(m):
+        i = variables[j]
+        for p in range(ptr[i], ptr[i + 1]):
+            for k in range(clique_ptr[cliques[p]], clique_ptr[cliques[p] + 1]):
+                other = clique_vars[k]
+                if other != i and component[other] == component[i]:
+                    is_adjacent[j, place[other]] = True
+    degrees, most = is_adjacent.sum(axis=1), 0
+    for _ in range(m):
+        j = np.argmin(degrees)
+        most = max(most, degrees[j])
+        degrees[j] = 2 * m
+        for other in range(m):
+            degrees[other] -= is_adjacent[j, other]
+    return most

@@ -10,13 +10,13 @@ from .._kernels._jit import read_only
 from .._kernels.completion import complete_rows
 from .._utils.codes import MISSING
 
-MAX_MISSING = 24  # of a row whose states are summed
-MAX_SEARCHED = 40  # of a row whose mode is searched; more take longer than annealing
+FEW_MISSING = 24  # of a row whose mode is always searched
+MAX_MISSING = 40  # of a row; the search of a mode with more takes longer than annealing
 MAX_PAIR_ENTRIES = 2**23  # of the tables of all pairs of missing variables, 64 MB
 LIMITS = (
     4e7,  # table entries of the search of a mode, about 0.1 s
-    12 * np.log(2.0),  # log of the number of states that are summed
-    26 * np.log(2.0),  # the same if all missing variables interact: elimination is not faster
+    16 * np.log(2.0),  # log of the number of states that are summed, in less than a millisecond
+    29 * np.log(2.0),  # the same if elimination is not faster, about 0.4 s
 )
 CHUNK = 2**22  # numbers in the marginals of rows that are computed together
 CALL_BUDGET = 2e7  # table entries of a kernel call, so that Ctrl-C takes effect soon
@@ -56,11 +56,8 @@ class Completion:
         out : ndarray of shape (n_rows, n_variables)
             State codes.
         """
-        least, most = 1, MAX_MISSING
-        if many:
-            n_slots = int(self._graph.layout.n_states.max(initial=1))
-            least, most = most + 1, min(MAX_SEARCHED, int(MAX_PAIR_ENTRIES**0.5) // n_slots)
-        return self._run(X, self._find_searchable(X, least, most))[:2]
+        limits = (FEW_MISSING + 1, MAX_MISSING) if many else (1, FEW_MISSING)
+        return self._run(X, self._find_searchable(X, *limits))[:2]
 
     def samples(self, X, rng):
         """Impute rows by random draws; return a mask and state codes, as :meth:`modes` does."""
@@ -96,6 +93,8 @@ class Completion:
     def _find_searchable(self, X, least=1, most=MAX_MISSING):
         """Return a mask of the rows with few missing entries."""
         n_missing = (X == MISSING).sum(axis=1)
+        n_slots = int(self._graph.layout.n_states.max(initial=1))
+        most = min(most, max(FEW_MISSING, int(MAX_PAIR_ENTRIES**0.5) // n_slots))
         return (least <= n_missing) & (n_missing <= most) & self._is_usable
 
     def _run(self, X, is_chosen, uniforms=None, tolerance=-1.0, singles=None):

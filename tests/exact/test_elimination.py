@@ -19,7 +19,6 @@ from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
 from skmrf.exact import elimination, tree_decomposition
-from skmrf.exact.completion import Completion
 
 each_model = pytest.mark.parametrize("name", ZOO)
 
@@ -524,68 +523,3 @@ def test_marginals_of_huge_potentials_are_normalised(level, seed):
         assert_allclose(p.sum(), 1.0, rtol=1e-12)
     for table in graph.layout.split(moments):
         assert_allclose(table.sum(), 1.0, rtol=1e-12)
-
-
-# Rows on their own ------------------------------------------------------------------------
-
-PAIRWISE = [
-    "chain", "grid", "complete", "spin_glass", "zero_one", "tied", "one_state",
-    "disconnected", "isolated", "uniform", "single_variable", "huge", "huge_binary",
-]  # fmt: skip
-
-
-def incomplete_rows(states, rng, n_rows=12):
-    """Return rows with at least one missing entry each, at random positions."""
-    X = states[rng.integers(len(states), size=n_rows)].astype(STATE)
-    missing = rng.random(X.shape) < 0.5
-    missing[np.arange(n_rows), rng.integers(X.shape[1], size=n_rows)] = True
-    return np.where(missing, MISSING, X).astype(STATE)
-
-
-@pytest.mark.parametrize("name", PAIRWISE)
-def test_completion_equals_enumeration(name, seed):
-    graph = ZOO[name](seed).factor_graph()
-    states, log_f = enumerate_states(graph)
-    X = incomplete_rows(states, np.random.default_rng(seed))
-    completion = Completion(graph)
-    is_done, modes = completion.modes(X)
-    has_sums, marginals = completion.marginals(X)
-    _, sums = completion.log_partitions(X)
-    assert is_done.all()
-    singles_of = np.hstack([(states[:, [i]] == range(q)) for i, q in enumerate(graph.n_states)])
-    for r, x in enumerate(X):
-        agree = (states[:, x >= 0] == x[x >= 0]).all(axis=1)
-        log_given = np.where(agree, log_f, -np.inf)
-        assert_allclose(naive_log_potential(graph, modes[r : r + 1])[0], log_given.max())
-        assert_array_equal(modes[r, x >= 0], x[x >= 0])
-        if has_sums[r] or not name.startswith("huge"):
-            assert_allclose(sums[r], twins.log_sum(log_given), rtol=1e-9, atol=1e-9)
-            p = np.exp(log_given - twins.log_sum(log_given))
-            assert_allclose(marginals[r], p @ singles_of, rtol=0, atol=1e-10)
-
-
-def test_completion_draws(seed):
-    """Draws have the conditional distribution; a draw of another temperature would be rejected."""
-    graph = ZOO["complete"](seed).factor_graph()
-    states, log_f = enumerate_states(graph)
-    x = np.full(graph.n_variables, MISSING, dtype=STATE)
-    x[0] = 1
-    X = np.repeat(x[None], 4000, axis=0)
-    rng = np.random.default_rng(seed)
-    is_done, drawn = Completion(graph).samples(X, rng)
-    assert is_done.all()
-    log_given = np.where(states[:, 0] == 1, log_f, -np.inf)
-    check_draws(drawn, states, np.exp(log_given - twins.log_sum(log_given)))
-    hot = np.where(states[:, 0] == 1, 0.5 * log_f, -np.inf)
-    with pytest.raises(AssertionError):
-        check_draws(drawn, states, np.exp(hot - twins.log_sum(hot)))
-
-
-@pytest.mark.parametrize("name", ["zeros", "orders"])
-def test_completion_leaves_other_models_to_elimination(name, seed):
-    """Zero potentials and cliques of three variables need elimination."""
-    graph = ZOO[name](seed).factor_graph()
-    X = incomplete_rows(enumerate_states(graph)[0], np.random.default_rng(seed))
-    is_done, out = Completion(graph).modes(X)
-    assert not is_done.any()
-    assert_array_equal(out, X)

@@ -1,18 +1,21 @@
 """Tests of exact log Z, expected statistics and exact learning of all energies, by enumeration."""
 
 import pickle
-from itertools import product
+from itertools import combinations, product
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+import twins
+from montecarlo import check_draws
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
-from zoo import ZOO, coupled_layers
+from zoo import ZOO, coupled_layers, enumerate_states, naive_log_potential, random_tables
 
 from skmrf import exact, inference
 from skmrf._data.sequences import read_examples
+from skmrf._kernels.completion import BLOCK_STATES
 from skmrf._kernels.layers import softplus_sums_and_means
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.interrupts import limit_time
@@ -26,6 +29,7 @@ from skmrf.exact import (
     label_elimination,
     tree_decomposition,
 )
+from skmrf.exact.completion import Completion
 from skmrf.learners import Exact
 from skmrf.likelihood import label_graphs, log_partition_bounds
 from skmrf.likelihood.bounds import exact_log_partition
@@ -463,3 +467,128 @@ def all_pairs(n_states):
 
 
 GRID = [(i, i + 1) for i in range(64) if i % 8 < 7] + [(i, i + 8) for i in range(56)]
+
+
+# Rows on their own ------------------------------------------------------------------------
+
+PAIRWISE = [
+    "chain", "grid", "complete", "spin_glass", "zero_one", "tied", "one_state",
+    "disconnected", "isolated", "uniform", "single_variable", "huge", "huge_binary",
+]  # fmt: skip
+
+
+def incomplete_rows(states, rng, n_rows=12):
+    """Return rows with at least one missing entry each, at random positions."""
+    X = states[rng.integers(len(states), size=n_rows)].astype(STATE)
+    missing = rng.random(X.shape) < 0.5
+    missing[np.arange(n_rows), rng.integers(X.shape[1], size=n_rows)] = True
+    return np.where(missing, MISSING, X).astype(STATE)
+
+
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_completion_equals_enumeration(name, seed):
+    graph = ZOO[name](seed).factor_graph()
+    states, log_f = enumerate_states(graph)
+    X = incomplete_rows(states, np.random.default_rng(seed))
+    completion = Completion(graph)
+    is_done, modes = completion.modes(X)
+    has_sums, marginals = completion.marginals(X)
+    _, sums = completion.log_partitions(X)
+    assert is_done.all()
+    singles_of = np.hstack([(states[:, [i]] == range(q)) for i, q in enumerate(graph.n_states)])
+    for r, x in enumerate(X):
+        agree = (states[:, x >= 0] == x[x >= 0]).all(axis=1)
+        log_given = np.where(agree, log_f, -np.inf)
+        assert_allclose(naive_log_potential(graph, modes[r : r + 1])[0], log_given.max())
+        assert_array_equal(modes[r, x >= 0], x[x >= 0])
+        if has_sums[r] or not name.startswith("huge"):
+            assert_allclose(sums[r], twins.log_sum(log_given), rtol=1e-9, atol=1e-9)
+            p = np.exp(log_given - twins.log_sum(log_given))
+            assert_allclose(marginals[r], p @ singles_of, rtol=0, atol=1e-10)
+
+
+def test_completion_draws(seed):
+    """Draws have the conditional distribution; a draw of another temperature would be rejected."""
+    graph = ZOO["complete"](seed).factor_graph()
+    states, log_f = enumerate_states(graph)
+    x = np.full(graph.n_variables, MISSING, dtype=STATE)
+    x[0] = 1
+    X = np.repeat(x[None], 4000, axis=0)
+    rng = np.random.default_rng(seed)
+    is_done, drawn = Completion(graph).samples(X, rng)
+    assert is_done.all()
+    log_given = np.where(states[:, 0] == 1, log_f, -np.inf)
+    check_draws(drawn, states, np.exp(log_given - twins.log_sum(log_given)))
+    hot = np.where(states[:, 0] == 1, 0.5 * log_f, -np.inf)
+    with pytest.raises(AssertionError):
+        check_draws(drawn, states, np.exp(hot - twins.log_sum(hot)))
+
+
+@pytest.mark.parametrize("name", ["zeros", "orders"])
+def test_completion_leaves_other_models_to_elimination(name, seed):
+    """Zero potentials and cliques of three variables need elimination."""
+    graph = ZOO[name](seed).factor_graph()
+    X = incomplete_rows(enumerate_states(graph)[0], np.random.default_rng(seed))
+    is_done, out = Completion(graph).modes(X)
+    assert not is_done.any()
+    assert_array_equal(out, X)
+
+
+def interacting_variables(rng, scale):
+    """Return a model of 8 variables that all interact, with more states than a block of a sum."""
+    n_states = [3, 2, 4, 2, 1, 3, 2, 8]
+    cliques = list(combinations(range(8), 2)) + [(i,) for i in range(8)]
+    return FactorGraph(n_states, cliques, random_tables(n_states, cliques, rng, scale))
+
+
+@pytest.mark.parametrize("scale", [0.3, 30.0, 300.0])
+def test_sums_of_more_states_than_a_block(scale, seed):
+    """The sums over blocks and over trees of states are together exact, also for huge potentials.
+
+    With the largest scale, blocks become small, because their exponentials would underflow.
+    """
+    rng = np.random.default_rng(seed)
+    graph = interacting_variables(rng, scale)
+    states, log_f = enumerate_states(graph)
+    assert len(states) > 2 * BLOCK_STATES
+    X = np.full((3, 8), MISSING, dtype=STATE)
+    X[1, 1], X[2, 7] = 1, 5
+    done, sums = Completion(graph).log_partitions(X)
+    has_marginals, marginals = Completion(graph).marginals(X)
+    assert done.all()
+    assert has_marginals.all()
+    indicators = np.hstack([states[:, [i]] == range(q) for i, q in enumerate(graph.n_states)])
+    for x, found, singles in zip(X, sums, marginals, strict=True):
+        log_given = np.where((states == x)[:, x >= 0].all(axis=1), log_f, -np.inf)
+        log_z = twins.log_sum(log_given)
+        assert_allclose(found, log_z, rtol=1e-12, atol=1e-9)
+        assert_allclose(singles, np.exp(log_given - log_z) @ indicators, rtol=0, atol=1e-9)
+
+
+def test_draws_of_more_states_than_a_block(seed):
+    """Draws of variables before, in, and at the border of a block have the exact distribution."""
+    rng = np.random.default_rng(seed)
+    graph = interacting_variables(rng, 0.5)
+    states, log_f = enumerate_states(graph)
+    done, drawn = Completion(graph).samples(np.full((20_000, 8), MISSING, dtype=STATE), rng)
+    assert done.all()
+    p = np.exp(log_f - twins.log_sum(log_f))
+    check_draws(drawn, states, p)
+    with pytest.raises(AssertionError):
+        check_draws(drawn, states, np.exp(0.7 * log_f - twins.log_sum(0.7 * log_f)))
+
+
+@pytest.mark.parametrize("density", [0.9, 1.0])
+def test_dense_rows_are_summed_and_sparse_rows_are_eliminated(density, seed):
+    """Of 20 missing variables, only chains and similar graphs are quick by elimination."""
+    rng = np.random.default_rng(seed)
+    pairs = [pair for pair in combinations(range(20), 2) if rng.random() < density]
+    chain = [(i, i + 1) for i in range(19)]
+    X = np.full((1, 20), MISSING, dtype=STATE)
+    for cliques, is_summed in ((sorted({*pairs, *chain}), True), (chain, False)):
+        graph = FactorGraph([2] * 20, cliques, random_tables([2] * 20, cliques, rng))
+        done, sums = Completion(graph).log_partitions(X)
+        assert done[0] == is_summed
+        if is_summed:
+            plan = elimination.prepare(graph.layout, X[0] != MISSING)
+            assert_allclose(sums, elimination.log_partitions(plan, graph.flat, X), rtol=1e-10)
