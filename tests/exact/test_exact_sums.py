@@ -580,7 +580,7 @@ def test_draws_of_more_states_than_a_block(seed):
 
 @pytest.mark.parametrize("density", [0.9, 1.0])
 def test_dense_rows_are_summed_and_sparse_rows_are_eliminated(density, seed):
-    """Of 20 missing variables, only chains and similar graphs are quick by elimination."""
+    """A row with 20 missing variables is summed if the graph is dense, but not if it is a chain."""
     rng = np.random.default_rng(seed)
     pairs = [pair for pair in combinations(range(20), 2) if rng.random() < density]
     chain = [(i, i + 1) for i in range(19)]
