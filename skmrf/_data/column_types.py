@@ -29,6 +29,8 @@ MAX_DECIMALS = 6  # of rounded columns
 MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
 NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
+FAR_SHARE, MIN_FAR = 0.01, 2  # of the values of a column; so many can be far from all others
+FAR_DISTANCE, FAR_RATIO = 20.0, 5.0  # in standard deviations, and relative to the other values
 MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
 
 
@@ -304,10 +306,68 @@ def declared_categories(X, categorical):
     return [c.to_numpy() if hasattr(c, "to_numpy") and len(c) else None for c in selected]
 
 
+def check_support(x, kind, name):
+    """Raise a ValueError if the values contradict the type of the column."""
+    if kind == "integer" and (x != np.floor(x)).any():
+        wrong, remedy = x[x != np.floor(x)][0], '"continuous" or "non-negative"'
+    elif kind == "non-negative" and (x < 0).any():
+        wrong, remedy = x[x < 0][0], '"continuous"'
+    else:
+        return
+    raise ValueError(
+        f"Column {name!r} has the type {kind!r} but holds {float(wrong)!r}; give it the type "
+        f"{remedy} in column_types."
+    )
+
+
+def find_far_values(x):
+    """Return a mask of the values that are much farther from the median than all others.
+
+    Examples are a number such as 99999 that stands for an unknown value, and a row of totals. At
+    most 1 % of the values can be far, but two in a small table. nan is not far.
+    """
+    observed, is_far = ~np.isnan(x), np.zeros(len(x), dtype=bool)
+    quarters = 0.25 * x[observed]  # so that differences do not overflow
+    if len(quarters) < MIN_ROWS:
+        return is_far
+    low, median, high = np.quantile(quarters, (0.25, 0.5, 0.75))
+    distances = np.abs(quarters - median)
+    n_others = len(quarters) - max(MIN_FAR, int(FAR_SHARE * len(quarters)))
+    farthest = np.partition(distances, n_others - 1)[n_others - 1]
+    limit = max(FAR_DISTANCE * (high - low) / 1.349, FAR_RATIO * farthest)
+    is_far[observed] = (distances > limit) & (high > low)
+    return is_far
+
+
+def hide_far_values(X, numeric):
+    """Return rows without the numbers that are far from all others of their column.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        Encoded rows.
+    numeric : ndarray of int
+        Indices of the columns of numbers.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        A copy with nan instead of these numbers, or ``X`` if there are none.
+    """
+    is_far = np.zeros(X.shape, dtype=bool)
+    for j in numeric:
+        is_far[:, j] = find_far_values(X[:, j])
+    return np.where(is_far, np.nan, X) if is_far.any() else X
+
+
 def find_linear_functions(columns):
-    """Return whether each column is a linear function of other columns in complete rows."""
+    """Return whether each column is a linear function of other columns in complete rows.
+
+    Rows with values that are far from all others are ignored.
+    """
     X = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
-    X = X[~np.isnan(X).any(axis=1)]
+    is_far = np.any([find_far_values(x) for x in columns], axis=0)
+    X = X[~(np.isnan(X).any(axis=1) | is_far)]
     if len(X) <= X.shape[1] + 1 or X.shape[1] < 2:
         return np.zeros(X.shape[1], dtype=bool)
     size = np.maximum(np.abs(X).max(axis=0), 1e-300)

@@ -9,7 +9,12 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.warn import warn_caller
 from .categories import decode, encode, is_number, missing_mask, resolve_categories
-from .column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
+from .column_types import (
+    DISCRETE_TYPES,
+    declared_categories,
+    hide_far_values,
+    resolve_column_types,
+)
 from .frames import read_columns
 
 N_SHOWN = 8  # names in a warning
@@ -280,11 +285,12 @@ def standardise(columns, data):
     columns : Columns
         Encoder of the standardised rows.
     data : Batch
-        Standardised rows.
+        Standardised rows, with nan for numbers that are far from all others of their column.
     """
-    if data.log_weights is not None:
-        weights = normalized_weights(data.log_weights, len(data.X))
-        X, columns = columns.standardised(data.X, weights)
+    X = hide_far_values(data.X, columns.continuous)
+    if data.log_weights is not None or X is not data.X:
+        weights = normalized_weights(data.log_weights, len(X))
+        X, columns = columns.standardised(X, weights)
         data = data._replace(X=X)
     warn_degenerate(data.X, columns.continuous, columns.names)
     return columns, data

@@ -10,7 +10,9 @@ from .categories import decode, encode
 from .column_types import (
     DISCRETE_TYPES,
     MAX_DECIMALS,
+    check_support,
     declared_categories,
+    find_far_values,
     find_linear_functions,
     find_step,
     find_support,
@@ -30,9 +32,11 @@ FEW_VALUES = 10  # mean number of rows of a value, if all values are point masse
 N_NEAR = 5  # values on each side that a point mass is compared with
 OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
 MIN_SHARE = 1e-4  # of the distance a from a bound; nearer values are transformed like it
+FAR, FAR_DECADES = 8.0, 5.0  # of far values: standard deviations, and powers of ten of their range
+MIN_FAR_GAIN = 5.0  # nats of the likelihood, if far values have another distribution
 FARTHEST = 1e100  # of standardised values, so that squares are finite
 BEYOND = 0.5  # standard deviations beyond the training values that conditioning takes into account
-LARGEST = np.finfo(float).max
+LARGEST, NORMAL_CONSTANT = np.finfo(float).max, 1.0 + np.log(2.0 * np.pi)
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class ColumnTransform:
     mean, deviation : float
         Mean and standard deviation before standardisation.
     extremes : tuple of float
-        Smallest and largest transformed training value.
+        Smallest and largest transformed training value, without those far from all others.
     """
 
     low: float = -np.inf
@@ -220,9 +224,8 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     ColumnTransform
         Transform of the column.
     """
-    is_observed = ~np.isnan(x)
-    x, weights = x[is_observed], weights[is_observed]
-    _check_support(x, kind, name)
+    x, weights = x[~np.isnan(x)], weights[~np.isnan(x)]
+    check_support(x, kind, name)
     kind = "continuous" if is_linear and kind == "bounded" else kind
     unit, step, origin = find_step(x, kind)
     low, high = find_support(x, kind)
@@ -236,14 +239,16 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     parts["values"] = np.unique(x) if origin else np.zeros(0)
     if len(np.unique(x)) < 2:
         return _without_shape(parts, np.append(x, spikes))
-    centre, scale = _location(x, parts["low"])
+    is_far = find_far_values(x)
+    centre, scale = _location(x[~is_far], parts["low"])
     distances = np.concatenate([np.abs(x - parts["low"]), np.abs(parts["high"] - x)]) / scale
     positive = distances[(distances > 0) & np.isfinite(distances)]
     parts |= {"centre": centre, "scale": scale, "least": positive.min(initial=np.inf) / 2}
-    transform = _select_softness(x, weights, parts, is_linear)
+    transform, is_far = _separate_far_values(x, weights, parts, is_linear, is_far)
     z = transform.forward(x)
-    transform = replace(transform, extremes=(float(z.min()), float(z.max())))
-    if not np.isfinite(transform.mean + transform.deviation):
+    is_finite = np.isfinite(transform.mean + transform.deviation) and np.abs(z).max() < FARTHEST
+    transform = replace(transform, extremes=(float(z[~is_far].min()), float(z[~is_far].max())))
+    if not is_finite:
         raise ValueError(
             f"Column {name!r} holds {float(x[np.argmax(np.abs(x))])!r}, which is too large. If the "
             "value is an error, replace it by nan; otherwise divide the column by a power of ten."
@@ -262,20 +267,6 @@ def _without_shape(parts, values):
     centre, scale = float(low if is_bounded else values[0]), scale or 1.0
     transform = ColumnTransform(**parts, centre=centre, scale=scale, softness=1.0)
     return replace(transform, mean=float(transform.forward(centre + scale * is_bounded)))
-
-
-def _check_support(x, kind, name):
-    """Raise a ValueError if the values contradict the type of the column."""
-    if kind == "integer" and (x != np.floor(x)).any():
-        wrong, remedy = x[x != np.floor(x)][0], '"continuous" or "non-negative"'
-    elif kind == "non-negative" and (x < 0).any():
-        wrong, remedy = x[x < 0][0], '"continuous"'
-    else:
-        return
-    raise ValueError(
-        f"Column {name!r} has the type {kind!r} but holds {float(wrong)!r}; give it the type "
-        f"{remedy} in column_types."
-    )
 
 
 def _find_spikes(x, step, low, high):
@@ -309,7 +300,7 @@ def _location(x, low):
 
 
 def _select_softness(x, weights, parts, is_linear):
-    """Return the transform that maximises the likelihood of a normal distribution."""
+    """Return the transform that maximises the likelihood of a normal distribution, and its log."""
     best, best_score = None, -np.inf
     weights = weights * (len(weights) / weights.sum())
     candidates = TAIL_SOFTNESS if np.isinf(parts["low"]) else BOUND_SOFTNESS
@@ -319,11 +310,28 @@ def _select_softness(x, weights, parts, is_linear):
         mean = np.average(raw, weights=weights)
         variance = np.average((raw - mean) ** 2, weights=weights)
         variance = max(variance, 1e-12 * max(mean**2, 1e-300))
-        score = weights @ log_slope - 0.5 * len(x) * np.log(variance)
+        score = weights @ log_slope - 0.5 * len(x) * (np.log(variance) + NORMAL_CONSTANT)
         if best is None or score > best_score + MIN_GAIN:
             best, best_score = (transform, mean, np.sqrt(variance)), score
     transform, mean, deviation = best
-    return ColumnTransform(**parts, softness=transform.softness, mean=mean, deviation=deviation)
+    return replace(transform, mean=mean, deviation=deviation), best_score
+
+
+def _separate_far_values(x, weights, parts, is_linear, is_far):
+    """Return the transform of a column, and the mask of the values that it need not describe.
+
+    Such values are far from all others also after the transform of these, and their likelihood is
+    larger if their logarithms have a wide distribution of their own.
+    """
+    transform, score = _select_softness(x, weights, parts, is_linear)
+    if not is_far.any():
+        return transform, is_far
+    near, _ = _select_softness(x[~is_far], weights[~is_far], parts, is_linear)
+    is_far = is_far & (np.abs(near.forward(x)) > FAR)
+    near, score_of_near = _select_softness(x[~is_far], weights[~is_far], parts, is_linear)
+    widths = 2.0 * FAR_DECADES * np.log(10.0) * np.abs(x[is_far] - parts["centre"])
+    gain = score_of_near - np.log(widths * len(x) / max(is_far.sum(), 1)).sum() - score
+    return (near, is_far) if gain > MIN_FAR_GAIN else (transform, np.zeros_like(is_far))
 
 
 @dataclass(frozen=True)
@@ -390,6 +398,14 @@ class TransformedColumns:
             names = [self.names[j] for j in self.discrete]
             codes = encode([columns[j] for j in self.discrete], self.categories, names)
             X[:, self.discrete] = np.where(codes == MISSING, np.nan, codes)
+        return X
+
+    def hide_far(self, X):
+        """Return encoded training rows without the numbers that are far from all others."""
+        X = X.copy()
+        for j, transform in self.transforms.items():
+            lowest, highest = transform.extremes
+            X[(X[:, j] < lowest) | (X[:, j] > highest), j] = np.nan
         return X
 
     def limit(self, X):

@@ -354,13 +354,15 @@ def logsumexp(logs, axis=0, keepdims=False):
     return total if keepdims else total.squeeze(axis)
 
 
-def average_mixtures(mixtures):
-    """Combine several mixtures into one mixture with equal weights.
+def average_mixtures(mixtures, log_shares=None):
+    """Combine several mixtures into one mixture.
 
     Parameters
     ----------
     mixtures : sequence of Mixture
         Mixtures of the same variables.
+    log_shares : array-like of shape (n_mixtures,), optional
+        Logs of the weights of the mixtures. By default the weights are equal.
 
     Returns
     -------
@@ -368,9 +370,12 @@ def average_mixtures(mixtures):
         Mixture with the components of all mixtures.
     """
     first = mixtures[0]
+    if log_shares is None:
+        log_shares = np.full(len(mixtures), -np.log(len(mixtures)))
+    weights = [m.log_weights + share for m, share in zip(mixtures, log_shares, strict=True)]
     return replace(
         first,
-        log_weights=np.concatenate([m.log_weights for m in mixtures]) - np.log(len(mixtures)),
+        log_weights=np.concatenate(weights),
         means=np.concatenate([m.means for m in mixtures]),
         covariances=np.concatenate([m.covariances for m in mixtures]),
         tables=np.concatenate([m.tables for m in mixtures]),

@@ -462,6 +462,32 @@ def test_transforms_are_monotone_and_have_the_right_slope(name, seed):
     assert (draws <= (1 if kind == "bounded" else np.inf)).all()
 
 
+@pytest.mark.parametrize("kind", ["continuous", "non-negative", "integer"])
+def test_few_far_values_do_not_change_a_transform(kind, seed):
+    """A number that stands for an unknown value, and a total, are no part of the distribution."""
+    x = np.rint(np.random.default_rng(seed).gamma(9.0, 100.0, size=200))
+    alone = learn_transform(x, np.ones(200), kind)
+    for far in ([1e6], [99999.0, x.sum()]):
+        both = learn_transform(np.append(x, far), np.ones(200 + len(far)), kind)
+        assert_allclose(both.forward(x), alone.forward(x), rtol=1e-9)
+        assert_allclose(both.extremes, alone.extremes, rtol=1e-9)
+        assert (both.forward(np.array(far)) > 8.0).all()
+    many = learn_transform(np.append(x, [1e6, 2e6, 3e6, 4e6]), np.ones(204), kind)
+    assert many.extremes[1] == many.forward(4e6)
+
+
+@pytest.mark.parametrize("n", [30, 300, 3000])
+def test_heavy_tails_have_no_far_values(n, seed):
+    """Their logarithms, or similar numbers, are about normal."""
+    rng = np.random.default_rng(seed)
+    for x, kind in (
+        (np.exp(2.0 * rng.normal(size=n)), "non-negative"),
+        (rng.standard_t(2, size=n), "continuous"),
+    ):
+        found = learn_transform(x, np.ones(n), kind)
+        assert found.extremes[1] == found.forward(x.max())
+
+
 def test_transforms_find_point_masses_and_rounding(seed):
     rng = np.random.default_rng(seed)
     x = np.where(rng.random(400) < 0.3, 0.0, rng.exponential(size=400))

@@ -28,7 +28,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skmrf import GaussianPotentials, NetworkPotentials, NNMRFBayesClassifier, NNMRFDensity
+from skmrf import (
+    GaussianPotentials,
+    MRFImputer,
+    NetworkPotentials,
+    NNMRFBayesClassifier,
+    NNMRFDensity,
+)
 from skmrf.estimators.nnmrf.gaussian_base import pooled_covariance
 from skmrf.learners import Variational
 
@@ -379,3 +385,39 @@ def test_missing_and_unknown_categories(seed):
     assert_array_equal(model.predict_proba(rows), model.predict_proba(incomplete))
     with pytest.raises(ValueError, match="Column 'kind' has the category 'oak'"):
         model.predict(rows.assign(kind="oak"))
+
+
+FAR_ROWS = {
+    "totals": lambda X: X.sum(axis=0)[None],
+    "unknown": lambda X: np.full((1, X.shape[1]), 99999.0),
+    "one entry": lambda X: np.r_[-99999.0, X[0, 1:]][None],
+}
+
+
+@pytest.mark.parametrize("name", FAR_ROWS)
+def test_one_far_row_does_not_spoil_a_density(iris, name, seed):
+    """The density, its samples and imputed entries are about those without this row."""
+    order = np.random.default_rng(seed).permutation(150)
+    X, test = iris[0][order[:90]], iris[0][order[90:]]
+    rows = np.r_[X, FAR_ROWS[name](X)]
+    alone, both = (NNMRFDensity(random_state=seed).fit(Z) for Z in (X, rows))
+    assert both.score(test) > alone.score(test) - 0.3
+    low, high = np.quantile(both.sample(1000, random_state=seed), (0.1, 0.9), axis=0)
+    assert (low > X.min(axis=0) - 1.0).all()
+    assert (high < X.max(axis=0) + 1.0).all()
+    assert -100.0 < both.score_samples(rows)[-1] < both.score_samples(X).min() - 3.0
+    incomplete = np.where(np.random.default_rng(0).random(test.shape) < 0.2, np.nan, test)
+    errors = [
+        np.abs(MRFImputer(random_state=seed).fit(Z).transform(incomplete) - test).mean()
+        for Z in (X, rows)
+    ]
+    assert errors[1] < 1.3 * errors[0]
+
+
+@both
+def test_one_far_row_does_not_spoil_a_classifier(iris, density, seed):
+    order = np.random.default_rng(seed).permutation(150)
+    (X, y), train, test = iris, order[:100], order[100:]
+    rows, labels = np.r_[X[train], np.full((1, 4), 99999.0)], np.r_[y[train], 0]
+    model = classes(density=density, max_iter=20, random_state=seed).fit(rows, labels)
+    assert model.score(X[test], y[test]) >= 0.86

@@ -14,6 +14,7 @@ from ..._data.classes import (
     check_target,
     impute_unobserved_columns,
 )
+from ..._data.column_types import hide_far_values
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import DEGENERATE, learn_columns
 from ..._utils.log_weights import check_sample_weight
@@ -191,6 +192,9 @@ class NNMRFBayesClassifier(DensityClassifier):
         given = self.column_types, self.categories
         columns = learn_columns(X, rows, column_names(self), *given, weights)
         codes = columns.encode(rows)
+        near = hide_far_values(codes, columns.continuous)
+        if near is not codes:
+            codes, columns = columns.standardised(near, weights)
         classes, labels = np.unique(y, return_inverse=True)
         check_classes(codes, labels, classes, columns)
         return Table(codes, labels, classes, weights, columns)

@@ -1,5 +1,7 @@
 """Densities of tables with Gaussian potentials: fit, queries and conditional quantiles."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import ndtr
 from sklearn.utils.metaestimators import available_if
@@ -17,13 +19,14 @@ from ...variational.expectation_maximization import (
     joint_log_densities,
     learn_mixture,
 )
-from ...variational.mixtures import logsumexp
+from ...variational.mixtures import average_mixtures, logsumexp
 from .._density import EnergyEstimator
 from .._session import fitted_attributes
 from .potentials import GaussianPotentials, make_potentials
 
 EXACT = LogPartition(0.0, 0.0, 0.0, 0.0, True, "exact", True)
 N_BISECTIONS = 60
+FAR_SPREAD = 3.0  # mean of far values in standard deviations; other far values can be anywhere
 N_LEVELS = 32  # quantiles whose mean is the conditional mean
 
 
@@ -55,13 +58,15 @@ def fit_gaussians(model, n_components, X, sample_weight):
     columns = learn_transformed_columns(X, read, names, *given)
     codes = columns.encode(read)
     weights = weights * (len(weights) / weights.sum())
-    rows = Rows(codes, columns.n_states, weights, columns.least_variances(codes))
+    near = columns.hide_far(codes)
+    rows = Rows(near, columns.n_states, weights, columns.least_variances(near))
     reports = PartReports(model, X, None, 1)
     rng = reports.begin(check_generator(model.random_state), codes, weights)
     seed = int(rng.integers(2**63))
     tasks = [(rows, n_components, np.random.default_rng(seed))]
     learned = reports.learn("mixture", "mixtures", learn_mixture, tasks, brief=_learn_briefly)
     mixture, history = learned[0]
+    mixture = _add_background(mixture, codes, np.isnan(near) & ~np.isnan(codes), weights)
     n_iter = len(history["log_likelihood"])
     epochs = list(range(1, n_iter + 1))
     history = history | {"epoch": epochs, "n_updates": epochs.copy()}
@@ -76,6 +81,30 @@ def fit_gaussians(model, n_components, X, sample_weight):
     }
     reports.finish(fitted)
     return fitted
+
+
+def _add_background(mixture, X, is_far, weights):
+    """Add a wide component for the rows with numbers that are far from all others.
+
+    Its weight is the share of these rows. The mean and the variance of each number come from its
+    far values, or are 0 and 1.
+    """
+    rows = is_far.any(axis=1)
+    if not rows.any():
+        return mixture
+    share = weights[rows].sum() / weights.sum()
+    values = [X[is_far[:, j], j] for j in mixture.numbers]
+    means = np.array([z.mean() if len(z) else 0.0 for z in values])
+    spreads = np.array([z.std() if len(z) else 0.0 for z in values])
+    deviations = np.maximum(np.maximum(spreads, np.abs(means) / FAR_SPREAD), 1.0)
+    background = replace(
+        mixture,
+        log_weights=np.zeros(1),
+        means=means[None],
+        covariances=np.diag(deviations**2)[None],
+        tables=np.tensordot(np.exp(mixture.log_weights), mixture.tables, 1)[None],
+    )
+    return average_mixtures([mixture, background], np.log([1.0 - share, share]))
 
 
 def _learn_briefly(rows, _, rng):
