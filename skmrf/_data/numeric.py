@@ -18,6 +18,9 @@ from .frames import (
     plain_array,
 )
 
+MAX_CENTRED = 100  # columns of a table whose columns of zeros and ones are centred
+BINARY_SCALE = 0.5  # the standard deviation of as many zeros as ones
+
 
 def numeric_rows(estimator, X, *, reset, remedy, missing=False, on_device=False, **options):
     """Return X as a numeric array; record its columns during fit, or compare them with fit later.
@@ -164,15 +167,22 @@ def _check_finite(rows, estimator):
     raise ValueError(f"Column {name!r} holds infinity; give finite numbers.")
 
 
-def fit_scaler(X, weights):
-    """Return a scaler of the columns that are not binary, or None if all columns are binary."""
-    sparse = issparse(X)
+def fit_scaler(X, weights, is_centred):
+    """Return a scaler of the columns, or None if no column is changed.
+
+    With ``is_centred``, columns of zeros and ones get the mean 0, and the variance 1 if both are
+    equally frequent. They are not changed if there are many columns, because steps of training
+    would be too large.
+    """
+    sparse, is_centred = issparse(X), is_centred and X.shape[1] <= MAX_CENTRED
     if sparse:
         others = np.unique(X.indices[(X.data != 0) & (X.data != 1)])
     else:
         others = np.flatnonzero(((X != 0) & (X != 1)).any(axis=0))
     if len(others) == 0:
-        return None
+        if not is_centred:
+            return None
+        X, sparse = dense_rows(X), False
     with np.errstate(over="ignore", invalid="ignore"):
         weights = None if weights is None else weights / weights.max()
         scaler = StandardScaler(with_mean=not sparse).fit(X, sample_weight=weights)
@@ -189,8 +199,8 @@ def fit_scaler(X, weights):
             "Remove the row if this is an outlier, or divide the column by a power of ten."
         )
     binary = np.setdiff1d(np.arange(X.shape[1]), others)
-    scaler.scale_[binary] = 1.0
-    if not sparse:
+    scaler.scale_[binary] = BINARY_SCALE if is_centred and not sparse else 1.0
+    if not (sparse or is_centred):
         scaler.mean_[binary] = 0.0
     return scaler
 
@@ -199,4 +209,5 @@ def scale_inputs(scaler, X):
     """Return the scaled inputs; if ``scaler`` is None, return the inputs unchanged."""
     if scaler is None:
         return X
-    return scaler.transform(dense_rows(X) if scaler.with_mean else X)
+    with np.errstate(over="ignore"):  # the weights have a check of large inputs
+        return scaler.transform(dense_rows(X) if scaler.with_mean else X)

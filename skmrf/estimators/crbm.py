@@ -135,9 +135,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Path of ``alpha="auto"``: "alphas", the strengths, and "losses", their mean held-out
         log-losses of an output in nats, both of shape (n_alphas,). None if ``alpha`` is a number.
     scaler_ : StandardScaler or None
-        Scaler of the input columns with values other than 0 and 1. Such columns are standardised,
-        or only divided by their root mean square if ``X`` is sparse. None if there are no such
-        columns.
+        Scaler of the inputs. Numbers are standardised, or divided by their root mean square if X
+        is sparse. With hidden units and up to 100 columns, zeros and ones are centred and doubled.
     classes_ : ndarray of shape (n_classes,) or (n_outputs,)
         The one or two labels if the targets are one-dimensional. For two-dimensional targets, the
         index of each output, as in scikit-learn's multi-label classifiers. For a single column and
@@ -302,7 +301,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             fit = FitSession(self, parameters, X, y)
             X = self._inputs(X, reset=not fit.is_resumed)
             encoder, data = self._encode_outputs(X, y, classes, fit.is_resumed)
-            data, scaler = self._scale(weighted_rows(data, sample_weight), fit.is_resumed)
+            data, scaler = self._scale(weighted_rows(data, sample_weight), fit, learner)
             n_hidden = self.n_components if learner.has_hidden else 0
             if fit.is_resumed:
                 check_same_size(self.energy_, n_hidden)
@@ -377,9 +376,10 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             encoder = OutputEncoder.of(y, classes)
         return encoder, Batch(X, encoder.encode(y, X.shape[0]))
 
-    def _scale(self, data, is_resumed):
+    def _scale(self, data, fit, learner):
         """Return a batch with standardised inputs, and the scaler of the inputs."""
-        scaler = self.scaler_ if is_resumed else fit_scaler(data.X, sample_weights(data))
+        given = data.X, sample_weights(data), learner.has_hidden
+        scaler = self.scaler_ if fit.is_resumed else fit_scaler(*given)
         return data._replace(X=scale_inputs(scaler, data.X)), scaler
 
     def _encode_validation(self, X, y, encoder, scaler):

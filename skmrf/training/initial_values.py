@@ -1,9 +1,10 @@
 """Initial values of the parameters: models without interactions, and random weights."""
 
 import numpy as np
+from scipy.sparse import issparse
 
 from .._utils.codes import MISSING
-from .._utils.rows import count_rows
+from .._utils.rows import column_means, count_rows
 from ..learners.base import has_missing
 
 
@@ -85,18 +86,27 @@ def conditional_layers(data, n_hidden, rng):
     -------
     dict of str to ndarray
         Parameters of :class:`~skmrf.energies.ConditionalBipartiteEnergy`. The weights of hidden
-        units are random, so that hidden units differ.
+        units are random, so that hidden units differ. Their inputs change the log odds of a hidden
+        unit by about 1, whatever the variance of the inputs.
     """
     n_inputs, n_visible = data.X.shape[1], data.Y.shape[1]
+    variance = _total_variance(data.X, data.log_weights)
     return {
         "weights": _random_weights(rng, (n_visible, n_hidden), max(n_visible, n_hidden)),
         "visible_inputs": np.broadcast_to(np.float32(0), (n_inputs, n_visible)),
-        "hidden_inputs": _random_weights(rng, (n_inputs, n_hidden), n_inputs),
+        "hidden_inputs": _random_weights(rng, (n_inputs, n_hidden), variance or n_inputs),
         "visible_bias": log_odds(data.Y, data.log_weights),
         "hidden_bias": np.zeros(n_hidden),
     }
 
 
-def _random_weights(rng, shape, n_terms):
-    """Draw normal random weights with variance ``1 / n_terms``."""
-    return rng.normal(0.0, 1.0 / np.sqrt(max(n_terms, 1)), size=shape).astype(np.float32)
+def _total_variance(X, log_weights):
+    """Return the sum of the variances of all columns, also of a sparse matrix."""
+    squares = X.multiply(X).tocsr() if issparse(X) else X * X
+    means = column_means(X, log_weights)
+    return float(np.maximum(column_means(squares, log_weights) - means**2, 0.0).sum())
+
+
+def _random_weights(rng, shape, total):
+    """Draw normal random weights with variance ``1 / total``."""
+    return rng.normal(0.0, 1.0 / np.sqrt(total or 1.0), size=shape).astype(np.float32)

@@ -491,7 +491,8 @@ def test_training_keeps_the_penalty_of_the_start(learner, monkeypatch, seed):
     monkeypatch.setattr(logistic_start, "choose_penalty", lambda *_: (path, 1.0))
     options = {"max_iter": 200, "early_stopping": False, "random_state": seed}
     model = CRBMStructuredPredictor(8, learner, **options).fit(X, Y)
-    start = LogisticSolver(Batch(X, Y), light=True).solve(1.0).theta["visible_inputs"]
+    inputs = X if model.scaler_ is None else model.scaler_.transform(X)
+    start = LogisticSolver(Batch(inputs, Y), light=True).solve(1.0).theta["visible_inputs"]
     assert np.abs(start).max(axis=0).min() > 1.0
     rtol = 0.01 if learner == "lr" else 0.1  # gradients of minibatches have noise
     assert_allclose(model.energy_.theta["visible_inputs"], start, rtol=rtol, atol=0.05)
@@ -523,9 +524,9 @@ def test_training_starts_at_the_logistic_regressions(seed):
     X, Y = tied(150, seed=seed)
     options = {"alpha": 0.01, "random_state": seed}
     start = quick(64, max_iter=1, learning_rate=1e-12, **options).fit(X, Y)
-    logistic = quick(learner="lr", max_iter=None, **options).fit(X, Y)
-    change = start.decision_function(X) - logistic.decision_function(X)
-    assert np.sqrt(np.mean(change**2)) < 0.25 * logistic.decision_function(X).std()
+    logistic = quick(learner="lr", max_iter=None, **options).fit(2 * X - 1, Y)
+    odds = logistic.decision_function(2 * X - 1)
+    assert np.sqrt(np.mean((start.decision_function(X) - odds) ** 2)) < 0.25 * odds.std()
 
 
 def test_few_epochs_are_better_than_copying_the_inputs(seed):
@@ -536,6 +537,15 @@ def test_few_epochs_are_better_than_copying_the_inputs(seed):
 
 
 # Other properties -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("low", [0.0, -1.0])
+def test_parity_is_learned_in_any_coding_of_the_inputs(low, seed):
+    X = np.random.default_rng(seed).integers(2, size=(600, 3)).astype(float)
+    parity = X.sum(axis=1, keepdims=True) % 2
+    X, Y = low + (1.0 - low) * X, np.hstack([parity, 1.0 - parity])
+    model = CRBMStructuredPredictor(8, random_state=seed).fit(X[:500], Y[:500])
+    assert model.score(X[500:], Y[500:]) > 0.95
 
 
 @pytest.mark.parametrize("shape", [(1, 256), (2, 256), (6, 30), (14, 256), (300, 4)])

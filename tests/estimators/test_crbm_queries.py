@@ -125,7 +125,7 @@ def test_probabilities_of_a_tree_are_exact():
     model = quick(1, MLEBP(n_iter=20), max_iter=30).fit(X, Y)
     W, bits = model.energy_.weights.astype(float), np.arange(16)[:, None] >> np.arange(4) & 1
     theta = model.energy_.theta
-    for x, p in zip(X[:5], model.predict_proba(X[:5]), strict=True):
+    for x, p in zip(model.scaler_.transform(X[:5]), model.predict_proba(X[:5]), strict=True):
         a = x @ theta["visible_inputs"] + theta["visible_bias"]
         b = x @ theta["hidden_inputs"] + theta["hidden_bias"]
         f = bits @ a + np.logaddexp(0.0, bits @ W + b).sum(axis=1)
@@ -187,7 +187,7 @@ def test_sparse_and_dense_rows_give_the_same_model(learner):
     X, Y = tied()
     model = quick(learner=learner, alpha=some_alpha(learner))
     dense = clone(model).fit(X, Y)
-    assert dense.scaler_ is None
+    assert (dense.scaler_ is None) == (learner == "lr")
     for convert in (sp.csr_matrix, sp.csr_array, sp.csc_array, sp.coo_array):
         sparse = clone(model).fit(convert(X), Y)
         if "cd" not in learner:  # rounding may change its chains
@@ -227,11 +227,18 @@ def test_sparse_rows_stay_sparse():
     assert peak < 30e6  # L-BFGS stores 40 vectors; one byte per entry of X would be 40e6
 
 
-def test_binary_columns_are_not_scaled():
+def test_few_binary_columns_are_centred_if_there_are_hidden_units():
+    X, Y = tied()
+    Z = quick().fit(X, Y).scaler_.transform(X)
+    assert_allclose(Z, 2.0 * (X - X.mean(axis=0)))
+    assert quick().fit(np.tile(X, 13), Y).scaler_ is None  # 104 columns
+
+
+def test_binary_columns_of_logistic_regressions_are_not_scaled():
     X, Y = tied()
     mixed = X.copy()
     mixed[:, 2:4] = 1e3 * real(X[:, 2:4]) + 50.0
-    scaler = quick().fit(mixed, Y).scaler_
+    scaler = quick(learner="lr").fit(mixed, Y).scaler_
     assert_array_equal(scaler.transform(mixed)[:, [0, 1, 4, 5, 6, 7]], mixed[:, [0, 1, 4, 5, 6, 7]])
     assert_allclose(scaler.transform(mixed)[:, 2:4].mean(axis=0), 0.0, atol=1e-9)
     assert_allclose(scaler.transform(mixed)[:, 2:4].std(axis=0), 1.0)
