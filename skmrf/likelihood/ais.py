@@ -36,6 +36,7 @@ MAX_UPDATES = 1.5e9
 N_BURN_IN = 100
 N_REFERENCE_SWEEPS, N_REFERENCE_CHAINS = 20, 1024
 N_PILOT_CHAINS = 128
+N_PATH_SWEEPS = 9.0  # per temperature, in the first three runs
 CHAINS_AT_ONCE = 4096
 
 
@@ -90,7 +91,9 @@ def ais(
         of its path are evenly spaced, and the first two runs have 25 and 100 steps.
     start : ndarray of shape (n, n_visible), optional
         State codes at which a second set of reverse chains starts, such as chains of a learner, or
-        data that the model fits. The upper limit is the larger one of both sets. The first set
+        data that the model fits. By default, if ``n_temperatures`` is None, they are the best
+        states that simulated annealing finds. The upper limit is the larger one of both sets. The
+        first set
         starts at the last states of the forward chains, resampled by their weights, and contains no
         mode that the forward chains have missed. All reverse chains are first moved by 100 sweeps.
     max_width : float, default=1.0
@@ -167,9 +170,9 @@ def ais(
         began, fitted = monotonic(), _fit_reference(energy, chains, rng)
         seconds = max(monotonic() - began, 1e-9) * n_chains / N_REFERENCE_CHAINS
         references = _choose_references(energy, reference, fitted, start, chains, rng)
+        start = chains.find_modes(energy, rng) if start is None else start
         paths = [_make_path(energy, p, schedule, start, chains, rng) for p in references]
-        n_sweeps = 6.0 if start is None else 9.0  # per temperature, in the first three runs
-        n_affordable = N_REFERENCE_SWEEPS * remaining_time() / (n_sweeps * seconds)
+        n_affordable = N_REFERENCE_SWEEPS * remaining_time() / (N_PATH_SWEEPS * seconds)
         n_first = int(np.clip(n_affordable, 10, paths[0].first_temperatures))
         result = _estimate_with_longer_paths(paths, (max_width, target_width), rng, n_first)
     _warn_unless_converged(result, max_width)

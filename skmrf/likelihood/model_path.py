@@ -6,12 +6,13 @@ import numpy as np
 
 from ..energies import FactorGraph
 from ..exact import elimination
-from ..samplers import spawn_generators, sweep
+from ..samplers import Product, spawn_generators, sweep
 from ..samplers.layers import sweep_between
 from ..samplers.smc import resample
 from .intervals import interval, zero_probability_result
 
 N_BURN_IN = 100
+SEARCH_BETAS, N_SEARCH_SWEEPS, N_SEARCH_CHAINS = (0.05, 4.0), 300, 128  # of simulated annealing
 
 
 def check_reference_model(reference, energy):
@@ -39,6 +40,20 @@ class AnnealingChains(NamedTuple):
     def spawn(self, rng):
         """Return random generators of the chains, or chains of the device."""
         return spawn_generators(rng, self.n_chains, self.device)
+
+    def find_modes(self, energy, rng):
+        """Return the best states of simulated annealing, or None if all have the probability zero.
+
+        They can be in a mode of the model that annealing to beta = 1 misses.
+        """
+        chains = self._replace(n_chains=N_SEARCH_CHAINS)
+        X = Product.uniform(energy.visible_states).sample(N_SEARCH_CHAINS, rng)
+        betas = np.geomspace(*SEARCH_BETAS, N_SEARCH_SWEEPS + 1)
+        X, _ = sweep(energy, X, chains.spawn(rng), betas=betas, n_jobs=self.n_jobs)
+        values = energy.log_marginal(X)
+        best = np.argsort(-values, kind="stable")[: N_SEARCH_CHAINS // 10]
+        best = best[values[best] > -np.inf]
+        return X[best] if len(best) else None
 
 
 class ModelPath(NamedTuple):

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from skmrf._utils.interrupts import limit_time
 from skmrf._utils.results import LogPartition
-from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds
 from skmrf.likelihood.ais import (
     AnnealingChains,
@@ -313,7 +314,7 @@ def test_first_runs_take_most_of_the_time_limit(monkeypatch, n_rows):
     monkeypatch.setitem(ais.__globals__, "remaining_time", lambda: limit)
     start = np.zeros((n_rows, 3), dtype=int) if n_rows else None
     _, n_first = record_run(monkeypatch, energy, n_chains=1024, start=start)
-    n_directions = 3 if n_rows else 2  # forward, and one or two sets of reverse chains
+    n_directions = 3  # forward, and two sets of reverse chains
     assert 0.6 * limit < 2.25 * n_directions * n_first / 20 < limit
 
 
@@ -355,3 +356,28 @@ def test_both_references_confirm_a_model_with_two_modes(seed):
     result = ais(energy, random_state=seed)
     assert result.lower - 0.1 < log_z < result.upper + 0.1
     assert result.converged
+
+
+def model_with_a_cold_mode():
+    """Return a model with a mode that annealing to beta = 1 misses, and its log Z.
+
+    A hidden unit is 1 if many more visible units are 1 than is common at beta = 1.
+    """
+    n, field, weight, bias = 150, 0.6, 3.0, -375.0
+    energy = BipartiteEnergy(np.full((n, 1), weight), np.full(n, field), np.full(1, bias))
+    parts = n * np.logaddexp(0.0, field), bias + n * np.logaddexp(0.0, field + weight)
+    return energy, np.logaddexp(*parts)
+
+
+def test_modes_of_simulated_annealing_raise_the_upper_limit(monkeypatch, seed):
+    energy, log_z = model_with_a_cold_mode()
+    with (
+        limit_time(2.0),
+        pytest.warns(UserWarning, match="nnealed importance sampling"),
+    ):
+        found = ais(energy, random_state=seed)
+    assert found.upper > log_z > found.lower
+    assert not found.converged
+    monkeypatch.setattr(AnnealingChains, "find_modes", lambda *_: None)
+    with limit_time(2.0):
+        assert ais(energy, random_state=seed).upper < log_z - 5.0
