@@ -105,7 +105,7 @@ def trw_marginals(model, *, schedule="sequential", damping="auto", max_iter=500,
 def mean_field_marginals(model, *, max_iter=1000, tol=1e-9):
     """Approximate marginals by naive mean field."""
     conditional = model.conditional_graph()
-    if any(not (table > -np.inf).any() for table in conditional.log_potentials):
+    if _is_impossible(conditional):
         raise elimination.ImpossibleEvidence(0)
     result = mean_field.mean_field(conditional, max_iter=max_iter, tol=tol)
     n_states = model.graph.n_states
@@ -124,6 +124,16 @@ def mean_field_marginals(model, *, max_iter=1000, tol=1e-9):
         converged=result.converged and result.lower_bound > -np.inf,
         method="mean-field",
     )
+
+
+def _is_impossible(graph):
+    """Return whether a table, or the tables of a single variable, allow no state."""
+    fields = [np.zeros(q) for q in graph.n_states]
+    for clique, table in zip(graph.cliques, graph.log_potentials, strict=True):
+        if len(clique) == 1:
+            fields[clique[0]] = fields[clique[0]] + table
+    tables = (*fields, *graph.log_potentials)
+    return any(not (table > -np.inf).any() for table in tables)
 
 
 def bpchain_marginals(

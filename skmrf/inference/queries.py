@@ -143,7 +143,7 @@ def marginals(
         standard error of a single marginal for "gibbs", the size of the last change for the
         iterative methods, and for "bpchain" the larger of that standard error and one over the
         effective sample size. Neither ``residual`` nor ``converged`` accounts for modes that no
-        draw or chain has visited.
+        draw or chain has visited. "auto" warns if "gibbs" has not converged.
 
     Raises
     ------
@@ -162,7 +162,14 @@ def marginals(
     with limit_time(check_time_limit(time_limit)):
         chosen = model.choose_method(method, MARGINALS, "gibbs")
         options = _drop_fallback_options(options, method, chosen)
-        return call_method(MARGINALS, chosen, model, options)
+        result = call_method(MARGINALS, chosen, model, options)
+    if method == "auto" and not result.converged:
+        warn_caller(
+            "Exact marginals need too much memory or time. The results are averages over Gibbs "
+            f"chains, with standard errors up to {result.residual:.2g}. Increase max_bytes, "
+            "n_chains or n_sweeps.",
+        )
+    return result
 
 
 def check_time_limit(time_limit):

@@ -187,6 +187,12 @@ def _warn_unless_converged(result, max_width):
             "estimate, or few chains have most of the weight. Log-likelihoods may be too high by "
             "many nats. Increase n_temperatures and n_chains, or train with a larger alpha.",
         )
+    elif result.upper == np.inf:
+        warn_caller(
+            "Annealed importance sampling knows nothing about log Z: zero potentials made the "
+            'weights of all chains zero. Use method="bpchain" of log_partition, or "exact" with a '
+            "larger max_bytes.",
+        )
     elif not result.converged:
         warn_caller(
             f"The interval of log Z by annealed importance sampling, [{result.lower:.4g}, "

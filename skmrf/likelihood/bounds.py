@@ -128,9 +128,8 @@ def mean_field(energy, *, max_iter=1000, tol=1e-9):
     """
     beliefs = naive.mean_field(energy.factor_graph(), max_iter=max_iter, tol=tol)
     value = beliefs.lower_bound
-    return LogPartition(
-        value, np.nan, value, np.inf, False, "mean-field", beliefs.converged, np.nan
-    )
+    has_converged = beliefs.converged and value > -np.inf
+    return LogPartition(value, np.nan, value, np.inf, False, "mean-field", has_converged, np.nan)
 
 
 def tree_reweighted(energy, *, schedule="sequential", damping="auto", max_iter=500, tol=1e-8):

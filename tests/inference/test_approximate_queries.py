@@ -454,6 +454,25 @@ def test_pairwise_energy_and_factor_graph_agree(query, method, seed):
             assert_array_equal(one.states, two.states)
 
 
+def test_marginals_warn_if_gibbs_chains_have_not_converged(seed):
+    """The two modes have different probabilities, and chains stay in one of them."""
+    coupling = np.full((100, 100), 0.05)
+    np.fill_diagonal(coupling, 0.0)
+    energy = PairwiseEnergy(coupling, np.full(100, 0.01))
+    with pytest.warns(UserWarning, match="averages over Gibbs chains"):
+        found = marginals(energy, random_state=seed, max_bytes=1e6)
+    assert not found.converged
+
+
+def test_mean_field_rejects_evidence_that_leaves_no_state():
+    unequal = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
+    graph = FactorGraph([2, 2, 2], [(0, 1), (1, 2)], [unequal, unequal])
+    with pytest.raises(ValueError, match="has probability zero"):
+        marginals(graph, evidence={0: 0, 2: 1}, method="mean-field")
+    loop = FactorGraph([2, 2, 2], [(0, 1), (1, 2), (0, 2)], [unequal] * 3)
+    assert not log_partition(loop, method="mean-field").converged
+
+
 # Rows with missing entries -----------------------------------------------------------------
 
 
