@@ -29,6 +29,8 @@ MAX_DECIMALS = 6  # of rounded columns
 MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
 NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
+MIN_CAPPED, MIN_CAPPED_SHARE = 10, 0.02  # equal values at the upper end of a capped column
+N_BELOW_CAP, MIN_CAP_RATIO = 5, 0.5  # next values, and the frequency of the cap relative to theirs
 FAR_SHARE, MIN_FAR = 0.01, 2  # of the values of a column; so many can be far from all others
 FAR_DISTANCE, FAR_RATIO = 20.0, 5.0  # in standard deviations, and relative to the other values
 MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
@@ -281,8 +283,20 @@ def find_support(x, kind):
                 return bounds
         margin = BOUND_MARGIN / len(x) * (high - low)
         return low - margin, high + margin
-    is_positive = low >= 0 and kind in ("integer", "non-negative")
-    return (0.0 if is_positive else -np.inf), np.inf
+    if low < 0 or kind not in ("integer", "non-negative"):
+        return -np.inf, np.inf
+    return 0.0, high if _is_capped(x) else np.inf
+
+
+def _is_capped(x):
+    """Return whether many values are equal to the largest one, as in a score of at most 100.
+
+    The largest value of counts without a bound is much rarer than the next smaller ones.
+    """
+    _, counts = np.unique(x, return_counts=True)
+    *below, highest = counts[-1 - N_BELOW_CAP :].tolist()
+    least = max(MIN_CAPPED, MIN_CAPPED_SHARE * len(x))
+    return len(below) > 0 and highest >= max(least, MIN_CAP_RATIO * np.mean(below))
 
 
 def declared_categories(X, categorical):

@@ -560,3 +560,23 @@ def test_observed_numbers_stay_as_they_are(potentials, seed):
             observed = rows[[name]].to_numpy()
             assert np.isfinite(quantiles).all()
             assert (np.isnan(observed) | (quantiles == observed)).all()
+
+
+def test_samples_stay_below_a_cap(seed):
+    """Scores of at most 100 and capped prices have an upper bound; counts have none."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "score": 100 - np.rint(np.minimum(rng.exponential(8.0, 400), 100.0)).astype(int),
+            "price": np.minimum(rng.gamma(4.0, 8.0, 400), 50.0),
+            "visits": rng.poisson(8.0, 400),
+        }
+    )
+    model = NNMRFDensity(random_state=seed).fit(table)
+    draws = model.sample(3000, random_state=seed)
+    assert draws["score"].max() == 100
+    assert draws["price"].max() == 50.0
+    assert abs((draws["score"] == 100).mean() - (table["score"] == 100).mean()) < 0.04
+    more = table.iloc[:1].assign(visits=table["visits"].max() + 2)
+    assert model.score_samples(more)[0] > -np.inf
+    assert model.score_samples(more.assign(score=101))[0] == -np.inf
