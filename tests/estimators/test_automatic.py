@@ -176,10 +176,9 @@ def test_modes_far_from_the_rows_raise_log_z(seed, monkeypatch):
     model = DiscreteMRF.from_energy(energy).set_params(max_bytes=2**20)
     model.reference_ = reference
     monkeypatch.setitem(ais.__globals__, "MAX_UPDATES", 1e8)
-    with pytest.warns(ConvergenceWarning, match="log Z has not converged: it is at least 50"):
+    with pytest.warns(ConvergenceWarning, match="log Z has not converged"):
         lower, upper = model.log_partition_interval_
-    assert ones <= lower <= model.log_partition_ < ones + 1
-    assert upper == np.inf
+    assert ones <= lower <= model.log_partition_ < ones + 1 < upper
 
 
 def test_restarted_chains_find_modes_far_from_the_rows(seed):
