@@ -259,7 +259,7 @@ def check_usable(model, name):
 def test_ctrl_c_leaves_a_usable_estimator(name):
     model, rows = CASES[name]
     model = clone(model)
-    at = {"structure": 2, "classifier": 2}.get(name, 3)
+    at = {"structure": 2, "classifier": 2, "crbm": 2}.get(name, 3)
     model.set_callbacks(CtrlC(at))
     with pytest.warns(ConvergenceWarning, match="Interrupted"):
         model.fit(*rows)
