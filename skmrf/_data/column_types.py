@@ -334,6 +334,7 @@ def check_support(x, kind, name):
     )
 
 
+@np.errstate(over="ignore")
 def find_far_values(x):
     """Return a mask of the values that are much farther from the median than all others.
 
@@ -346,10 +347,12 @@ def find_far_values(x):
         return is_far
     low, median, high = np.quantile(quarters, (0.25, 0.5, 0.75))
     distances = np.abs(quarters - median)
+    spread = (high - low) / 1.349
+    if spread == 0:  # most values are equal
+        spread = np.median(distances[distances > 0]) if distances.any() else np.inf
     n_others = len(quarters) - max(MIN_FAR, int(FAR_SHARE * len(quarters)))
     farthest = np.partition(distances, n_others - 1)[n_others - 1]
-    limit = max(FAR_DISTANCE * (high - low) / 1.349, FAR_RATIO * farthest)
-    is_far[observed] = (distances > limit) & (high > low)
+    is_far[observed] = distances > max(FAR_DISTANCE * spread, FAR_RATIO * farthest)
     return is_far
 
 

@@ -171,18 +171,18 @@ def fit_scaler(X, weights, is_centred):
     """Return a scaler of the columns, or None if no column is changed.
 
     With ``is_centred``, columns of zeros and ones get the mean 0, and the variance 1 if both are
-    equally frequent. They are not changed if there are many columns, because steps of training
-    would be too large.
+    equally frequent, and sparse rows are treated like dense ones. With many columns, steps of
+    training would be too large, and ``is_centred`` is ignored.
     """
-    sparse, is_centred = issparse(X), is_centred and X.shape[1] <= MAX_CENTRED
+    is_centred = is_centred and X.shape[1] <= MAX_CENTRED
+    X = dense_rows(X) if is_centred else X
+    sparse = issparse(X)
     if sparse:
         others = np.unique(X.indices[(X.data != 0) & (X.data != 1)])
     else:
         others = np.flatnonzero(((X != 0) & (X != 1)).any(axis=0))
-    if len(others) == 0:
-        if not is_centred:
-            return None
-        X, sparse = dense_rows(X), False
+    if len(others) == 0 and not is_centred:
+        return None
     with np.errstate(over="ignore", invalid="ignore"):
         weights = None if weights is None else weights / weights.max()
         scaler = StandardScaler(with_mean=not sparse).fit(X, sample_weight=weights)
@@ -199,7 +199,7 @@ def fit_scaler(X, weights, is_centred):
             "Remove the row if this is an outlier, or divide the column by a power of ten."
         )
     binary = np.setdiff1d(np.arange(X.shape[1]), others)
-    scaler.scale_[binary] = BINARY_SCALE if is_centred and not sparse else 1.0
+    scaler.scale_[binary] = BINARY_SCALE if is_centred else 1.0
     if not (sparse or is_centred):
         scaler.mean_[binary] = 0.0
     return scaler

@@ -368,7 +368,7 @@ def _load_tables(x, m, layout, flat, variables, place, q, fields, pairs, rest):
 def _can_sum(m, q, variables, component, layout, limits):
     """Return whether to sum over all states of a component, instead of eliminating variables.
 
-    Elimination has a table of more variables than the degeneracy of their graph.
+    The largest table of elimination has at least 1 + degeneracy variables.
     """
     log_size = 0.0
     for j in range(m):

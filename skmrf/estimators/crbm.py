@@ -135,8 +135,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Path of ``alpha="auto"``: "alphas", the strengths, and "losses", their mean held-out
         log-losses of an output in nats, both of shape (n_alphas,). None if ``alpha`` is a number.
     scaler_ : StandardScaler or None
-        Scaler of the inputs. Numbers are standardised, or divided by their root mean square if X
-        is sparse. With hidden units and up to 100 columns, zeros and ones are centred and doubled.
+        Scaler of the inputs, which standardises numbers. With hidden units and up to 100 columns,
+        zeros and ones are centred and doubled. Otherwise X can stay sparse, without centring.
     classes_ : ndarray of shape (n_classes,) or (n_outputs,)
         The one or two labels if the targets are one-dimensional. For two-dimensional targets, the
         index of each output, as in scikit-learn's multi-label classifiers. For a single column and

@@ -93,9 +93,9 @@ def ais(
         State codes at which a second set of reverse chains starts, such as chains of a learner, or
         data that the model fits. By default, if ``n_temperatures`` is None, they are the best
         states that simulated annealing finds. The upper limit is the larger one of both sets. The
-        first set
-        starts at the last states of the forward chains, resampled by their weights, and contains no
-        mode that the forward chains have missed. All reverse chains are first moved by 100 sweeps.
+        first set starts at the last states of the forward chains, resampled by their weights, and
+        contains no mode that the forward chains have missed. All reverse chains are first moved by
+        100 sweeps.
     max_width : float, default=1.0
         Largest width of the interval, in nats, that counts as converged. A wider interval raises a
         warning and sets ``converged`` to False.

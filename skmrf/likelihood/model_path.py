@@ -46,12 +46,14 @@ class AnnealingChains(NamedTuple):
 
         They can be in a mode of the model that annealing to beta = 1 misses.
         """
-        chains = self._replace(n_chains=N_SEARCH_CHAINS)
-        X = Product.uniform(energy.visible_states).sample(N_SEARCH_CHAINS, rng)
+        chains = self  # a device compiles a function for each number of chains
+        if self.device is None:
+            chains = self._replace(n_chains=N_SEARCH_CHAINS)
+        X = Product.uniform(energy.visible_states).sample(chains.n_chains, rng)
         betas = np.geomspace(*SEARCH_BETAS, N_SEARCH_SWEEPS + 1)
         X, _ = sweep(energy, X, chains.spawn(rng), betas=betas, n_jobs=self.n_jobs)
         values = energy.log_marginal(X)
-        best = np.argsort(-values, kind="stable")[: N_SEARCH_CHAINS // 10]
+        best = np.argsort(-values, kind="stable")[: max(chains.n_chains // 10, 1)]
         best = best[values[best] > -np.inf]
         return X[best] if len(best) else None
 

@@ -7,6 +7,9 @@ from .._utils.codes import MISSING
 from .._utils.rows import column_means, count_rows
 from ..learners.base import has_missing
 
+ROUNDING = 1e-10  # of a variance, relative to the mean square of a column
+SMALLEST_SQUARE = 1e-20  # smaller mean squares are rounding errors of standardised columns
+
 
 def independent_start(layout, codes, tie, log_weights=None):
     """Return the log-potentials of a model without interactions between columns.
@@ -103,8 +106,9 @@ def conditional_layers(data, n_hidden, rng):
 def _total_variance(X, log_weights):
     """Return the sum of the variances of all columns, also of a sparse matrix."""
     squares = X.multiply(X).tocsr() if issparse(X) else X * X
-    means = column_means(X, log_weights)
-    return float(np.maximum(column_means(squares, log_weights) - means**2, 0.0).sum())
+    means, squares = column_means(X, log_weights), column_means(squares, log_weights)
+    variances = squares - means**2
+    return float(variances[variances > ROUNDING * np.maximum(squares, SMALLEST_SQUARE)].sum())
 
 
 def _random_weights(rng, shape, total):

@@ -19,6 +19,7 @@ from skmrf import (
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
+from skmrf._data.column_types import find_far_values
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
 from skmrf._utils.rows import count_rows
@@ -359,3 +360,12 @@ def test_large_integers_beside_a_missing_entry_are_not_rounded(column):
     assert model.categories_[0].tolist() == LARGE[:4]
     known = model.score_samples(library.DataFrame({"id": column[:6]}))
     assert known[0] == known[4] > known[2]
+
+
+def test_far_values_of_columns_whose_values_are_mostly_equal(seed):
+    numbers = np.random.default_rng(seed).gamma(9.0, size=40)
+    x = np.concatenate([np.zeros(160), numbers, [np.nan, 1e9]])
+    assert np.flatnonzero(find_far_values(x)).tolist() == [201]
+    assert not find_far_values(x[:-1]).any()
+    assert not find_far_values(np.r_[np.zeros(99), 1.0]).any()
+    assert not find_far_values(1.7e308 * np.sign(numbers - 9.0)).any()

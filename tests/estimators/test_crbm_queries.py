@@ -199,7 +199,10 @@ def test_sparse_and_dense_rows_give_the_same_model(learner):
 
 def test_sparse_columns_are_scaled_but_not_centred():
     X, Y = tied()
-    numbers = sp.csr_array(np.where(X > 0, 5.0 * real(X), 0.0))
+    numbers = np.where(X > 0, 5.0 * real(X), 0.0)
+    few = sp.csr_array(np.hstack([numbers, X]))  # up to 100 columns are treated like dense ones
+    assert_close(quick().fit(few, Y), quick().fit(few.toarray(), Y))
+    numbers = sp.csr_array(np.tile(numbers, 13))
     model = quick(max_iter=10).fit(numbers, Y)
     assert not model.scaler_.with_mean
     assert_allclose(model.scaler_.transform(numbers).power(2).mean(axis=0), 1.0)
@@ -225,6 +228,14 @@ def test_sparse_rows_stay_sparse():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 30e6  # L-BFGS stores 40 vectors; one byte per entry of X would be 40e6
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+def test_constant_inputs_have_moderate_weights(convert):
+    """The variance of a constant column is a rounding error, and not 0."""
+    X, Y = np.full((333, 1), 0.1), tied(333)[1]
+    theta = quick(learner="cd", max_iter=3, alpha=1e-4).fit(convert(X), Y).energy_.theta
+    assert np.abs(theta["hidden_inputs"]).max() < 10.0
 
 
 def test_few_binary_columns_are_centred_if_there_are_hidden_units():

@@ -421,3 +421,13 @@ def test_one_far_row_does_not_spoil_a_classifier(iris, density, seed):
     rows, labels = np.r_[X[train], np.full((1, 4), 99999.0)], np.r_[y[train], 0]
     model = classes(density=density, max_iter=20, random_state=seed).fit(rows, labels)
     assert model.score(X[test], y[test]) >= 0.86
+
+
+def test_a_rare_class_far_from_the_others_is_recognised(seed):
+    """Its numbers are far from those of the other class, but not from each other."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(400, 2)), np.zeros(400, dtype=int)
+    X[:4, 0] += 60.0
+    y[:4] = 1
+    model = classes(max_iter=10, random_state=seed).fit(X, y)
+    assert_array_equal(model.predict([[60.0, 0.0], [59.0, 1.0], [0.0, 0.0]]), [1, 1, 0])

@@ -191,11 +191,8 @@ class NNMRFBayesClassifier(DensityClassifier):
             rows, y, weights = [c[is_used] for c in rows], y[is_used], weights[is_used]
         given = self.column_types, self.categories
         columns = learn_columns(X, rows, column_names(self), *given, weights)
-        codes = columns.encode(rows)
-        near = hide_far_values(codes, columns.continuous)
-        if near is not codes:
-            codes, columns = columns.standardised(near, weights)
         classes, labels = np.unique(y, return_inverse=True)
+        codes, columns = _hide_far_values(columns.encode(rows), columns, labels, weights)
         check_classes(codes, labels, classes, columns)
         return Table(codes, labels, classes, weights, columns)
 
@@ -237,6 +234,19 @@ class NNMRFBayesClassifier(DensityClassifier):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _hide_far_values(codes, columns, labels, weights):
+    """Return rows without numbers that are far from all others of their class, and the encoder.
+
+    All numbers of a rare class can be far from those of the other classes.
+    """
+    near = codes.copy()
+    for k in range(labels.max() + 1):
+        near[labels == k] = hide_far_values(codes[labels == k], columns.continuous)
+    if np.array_equal(near, codes, equal_nan=True):
+        return codes, columns
+    return columns.standardised(near, weights)
 
 
 def _column_parameters(columns):
