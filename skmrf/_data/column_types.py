@@ -274,6 +274,20 @@ def find_step(x, kind):
     return 1.0, 0.0, 0.0
 
 
+def check_support(x, kind, name):
+    """Raise a ValueError if the values contradict the type of the column."""
+    if kind == "integer" and (x != np.floor(x)).any():
+        wrong, remedy = x[x != np.floor(x)][0], '"continuous" or "non-negative"'
+    elif kind == "non-negative" and (x < 0).any():
+        wrong, remedy = x[x < 0][0], '"continuous"'
+    else:
+        return
+    raise ValueError(
+        f"Column {name!r} has the type {kind!r} but holds {float(wrong)!r}; give it the type "
+        f"{remedy} in column_types."
+    )
+
+
 def find_support(x, kind):
     """Return the bounds of a numeric column, given its observed values; infinite if it has none."""
     low, high = x.min(), x.max()
@@ -320,18 +334,18 @@ def declared_categories(X, categorical):
     return [c.to_numpy() if hasattr(c, "to_numpy") and len(c) else None for c in selected]
 
 
-def check_support(x, kind, name):
-    """Raise a ValueError if the values contradict the type of the column."""
-    if kind == "integer" and (x != np.floor(x)).any():
-        wrong, remedy = x[x != np.floor(x)][0], '"continuous" or "non-negative"'
-    elif kind == "non-negative" and (x < 0).any():
-        wrong, remedy = x[x < 0][0], '"continuous"'
-    else:
-        return
-    raise ValueError(
-        f"Column {name!r} has the type {kind!r} but holds {float(wrong)!r}; give it the type "
-        f"{remedy} in column_types."
-    )
+def median_and_scale(x):
+    """Return the median of values, and a standard deviation that far values do not change.
+
+    It comes from the quartiles, or from the values other than the median if most are equal to it.
+    If all values are equal, it is infinite.
+    """
+    low, median, high = np.quantile(x, (0.25, 0.5, 0.75))
+    scale = (high - low) / 1.349
+    if scale <= 1e-9 * max(abs(low), abs(high), 1e-300):
+        others = x[x != median]
+        scale = np.median(np.abs(others - median)) if len(others) else np.inf
+    return median, scale
 
 
 @np.errstate(over="ignore")
@@ -345,14 +359,11 @@ def find_far_values(x):
     quarters = 0.25 * x[observed]  # so that differences do not overflow
     if len(quarters) < MIN_ROWS:
         return is_far
-    low, median, high = np.quantile(quarters, (0.25, 0.5, 0.75))
+    median, scale = median_and_scale(quarters)
     distances = np.abs(quarters - median)
-    spread = (high - low) / 1.349
-    if spread == 0:  # most values are equal
-        spread = np.median(distances[distances > 0]) if distances.any() else np.inf
     n_others = len(quarters) - max(MIN_FAR, int(FAR_SHARE * len(quarters)))
     farthest = np.partition(distances, n_others - 1)[n_others - 1]
-    is_far[observed] = distances > max(FAR_DISTANCE * spread, FAR_RATIO * farthest)
+    is_far[observed] = distances > max(FAR_DISTANCE * scale, FAR_RATIO * farthest)
     return is_far
 
 

@@ -16,6 +16,7 @@ from .column_types import (
     find_linear_functions,
     find_step,
     find_support,
+    median_and_scale,
     resolve_column_types,
 )
 from .frames import read_columns
@@ -36,7 +37,8 @@ FAR, FAR_DECADES = 8.0, 5.0  # of far values: standard deviations, and powers of
 MIN_FAR_GAIN = 5.0  # nats of the likelihood, if far values have another distribution
 FARTHEST = 1e100  # of standardised values, so that squares are finite
 BEYOND = 0.5  # standard deviations beyond the training values that conditioning takes into account
-LARGEST, NORMAL_CONSTANT = np.finfo(float).max, 1.0 + np.log(2.0 * np.pi)
+LARGEST = np.finfo(float).max
+NORMAL_CONSTANT = 1.0 + np.log(2.0 * np.pi)  # minus twice the log-likelihood at variance 1
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,8 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     if len(np.unique(x)) < 2:
         return _without_shape(parts, np.append(x, spikes))
     is_far = find_far_values(x)
-    centre, scale = _location(x[~is_far], parts["low"])
+    median, scale = median_and_scale(x[~is_far])
+    centre = parts["low"] if np.isfinite(parts["low"]) else median
     distances = np.concatenate([np.abs(x - parts["low"]), np.abs(parts["high"] - x)]) / scale
     positive = distances[(distances > 0) & np.isfinite(distances)]
     parts |= {"centre": centre, "scale": scale, "least": positive.min(initial=np.inf) / 2}
@@ -288,15 +291,6 @@ def _find_spikes(x, step, low, high):
         if is_bound or count >= max(least, SPIKE_RATIO * others + 3.0):
             found.append((count, value))
     return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
-
-
-def _location(x, low):
-    """Return the centre and the scale of the values of a column."""
-    quartiles = np.quantile(x, (0.25, 0.5, 0.75))
-    scale = (quartiles[2] - quartiles[0]) / 1.349
-    if scale <= 1e-9 * max(np.abs(quartiles).max(), 1e-300):
-        scale = np.median(np.abs(x - quartiles[1])[x != quartiles[1]])
-    return (low if np.isfinite(low) else quartiles[1]), scale
 
 
 def _select_softness(x, weights, parts, is_linear):

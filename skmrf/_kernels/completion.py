@@ -380,6 +380,29 @@ def _can_sum(m, q, variables, component, layout, limits):
 
 
 @kernel
+def _sum_component(m, q, fields, pairs, rest, top, tolerance, uniform, arrays, sums, best):
+    """Return the sum over the states of a component, relative to the mode, and the work.
+
+    The unnormalised marginals are written to ``sums``, unless it is empty. With two uniform random
+    numbers, drawn states replace the mode in ``best``.
+    """
+    lowest = top - tolerance
+    for j in range(m):
+        lowest -= np.log(q[j])
+    first = _first_of_block(m, q, pairs)
+    levels, weights, products = arrays
+    size, shift = _fill_block(first, m, q, pairs, levels, products)
+    given = m, q, fields, pairs, rest, top, lowest
+    block = first, size, shift, levels, weights, products
+    total, work, _ = _sum_states(*given, np.inf, block, sums, np.empty(m, np.int64))
+    if len(uniform):
+        _, more, end = _sum_states(*given, uniform[0] * total, block, sums, best)
+        _draw_block(first, m, q, end, levels, weights, uniform[1], best)
+        work += more
+    return total, work
+
+
+@kernel
 def complete_rows(
     X, first, layout, flat, m_max, limits, budget, uniforms, tolerance, totals, singles
 ):
@@ -426,10 +449,9 @@ def complete_rows(
     variables, place, q = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(m_max, np.int64)
     fields = np.empty((m_max + 1, m_max, n_slots))
     pairs, rest = np.empty((m_max, m_max, n_slots, n_slots)), np.empty((m_max, n_slots))
-    best, states = np.empty(m_max, np.int64), np.empty(m_max, np.int64)
-    sums, found = np.empty((m_max if len(singles) else 0, n_slots)), np.empty(n, np.int64)
-    products = np.empty(max(BLOCK_STATES, n_slots))
-    levels, weights = np.empty(2 * products.size), np.empty((m_max, n_slots))
+    best, found, none = np.empty(m_max, np.int64), np.empty(n, np.int64), np.empty(0)
+    sums, n_entries = np.empty((m_max if len(singles) else 0, n_slots)), max(BLOCK_STATES, n_slots)
+    arrays = np.empty(2 * n_entries), np.empty((m_max, n_slots)), np.empty(n_entries)
     done, r = 0.0, first
     while r < len(X) and done <= budget:
         n_missing, n_components = find_components(X[r], layout, missing, component)
@@ -447,24 +469,13 @@ def complete_rows(
                 totals[r] = np.nan
                 break
             if tolerance >= 0:
-                lowest = top - tolerance
-                for j in range(m):
-                    lowest -= np.log(q[j])
-                start = _first_of_block(m, q, pairs)
-                size, shift = _fill_block(start, m, q, pairs, levels, products)
-                given = m, q, fields, pairs, rest, top, lowest
-                block = start, size, shift, levels, weights, products
-                total, work, _ = _sum_states(*given, np.inf, block, sums, states)
+                uniform = uniforms[r, c] if len(uniforms) else none
+                tables = m, q, fields, pairs, rest, top, tolerance
+                total, work = _sum_component(*tables, uniform, arrays, sums, best)
                 done += work
                 totals[r] += np.log(total)
-                if len(uniforms):
-                    goal = uniforms[r, c, 0] * total
-                    _, work, end = _sum_states(*given, goal, block, sums, best)
-                    _draw_block(start, m, q, end, levels, weights, uniforms[r, c, 1], best)
-                    done += work
-                elif len(singles):
-                    for j in range(m):
-                        singles[r, variables[j], : q[j]] = sums[j, : q[j]] / total
+                for j in range(m if len(singles) else 0):
+                    singles[r, variables[j], : q[j]] = sums[j, : q[j]] / total
             for j in range(m):
                 found[variables[j]] = best[j]
         if not np.isnan(totals[r]):

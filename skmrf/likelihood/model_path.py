@@ -6,13 +6,14 @@ import numpy as np
 
 from ..energies import FactorGraph
 from ..exact import elimination
-from ..samplers import Product, spawn_generators, sweep
+from ..samplers import spawn_generators, sweep
+from ..samplers.gibbs import annealed_states
 from ..samplers.layers import sweep_between
 from ..samplers.smc import resample
 from .intervals import interval, zero_probability_result
 
 N_BURN_IN = 100
-SEARCH_BETAS, N_SEARCH_SWEEPS, N_SEARCH_CHAINS = (0.05, 4.0), 300, 128  # of simulated annealing
+N_SEARCH_CHAINS, SEARCH_BETAS = 128, np.geomspace(0.05, 4.0, 301)  # of simulated annealing
 
 
 def check_reference_model(reference, energy):
@@ -46,16 +47,12 @@ class AnnealingChains(NamedTuple):
 
         They can be in a mode of the model that annealing to beta = 1 misses.
         """
-        chains = self  # a device compiles a function for each number of chains
-        if self.device is None:
-            chains = self._replace(n_chains=N_SEARCH_CHAINS)
-        X = Product.uniform(energy.visible_states).sample(chains.n_chains, rng)
-        betas = np.geomspace(*SEARCH_BETAS, N_SEARCH_SWEEPS + 1)
-        X, _ = sweep(energy, X, chains.spawn(rng), betas=betas, n_jobs=self.n_jobs)
-        values = energy.log_marginal(X)
-        best = np.argsort(-values, kind="stable")[: max(chains.n_chains // 10, 1)]
-        best = best[values[best] > -np.inf]
-        return X[best] if len(best) else None
+        # A device compiles a function for each number of chains.
+        n_chains = N_SEARCH_CHAINS if self.device is None else self.n_chains
+        options = {"betas": SEARCH_BETAS, "n_jobs": self.n_jobs, "device": self.device}
+        X = annealed_states(energy, n_chains, rng, **options)
+        best = np.argsort(-energy.log_marginal(X), kind="stable")
+        return X[best[: max(n_chains // 10, 1)]] if len(X) else None
 
 
 class ModelPath(NamedTuple):

@@ -311,7 +311,7 @@ def _check_chains(energy, X, clamped, generators):
         )
 
 
-def annealed_states(energy, n_chains, rng):
+def annealed_states(energy, n_chains, rng, *, betas=ANNEAL, n_jobs=None, device=None):
     """Return the distinct final states of annealed Gibbs chains; omit states of probability zero.
 
     Parameters
@@ -322,6 +322,12 @@ def annealed_states(energy, n_chains, rng):
         Number of chains.
     rng : Generator
         Source of randomness.
+    betas : ndarray, optional
+        Inverse temperatures. By default they increase from 0 to 1, and stay at 1 for some sweeps.
+    n_jobs : int, optional
+        Number of threads over blocks of chains. Results do not depend on it.
+    device : Device, optional
+        Device of JAX on which the chains move.
 
     Returns
     -------
@@ -329,7 +335,8 @@ def annealed_states(energy, n_chains, rng):
         State codes of the visible variables, one row per distinct state.
     """
     X = Product.uniform(energy.visible_states).sample(n_chains, rng)
-    X, _ = sweep(energy, X, spawn_generators(rng, n_chains), betas=ANNEAL)
+    generators = spawn_generators(rng, n_chains, device)
+    X, _ = sweep(energy, X, generators, betas=betas, n_jobs=n_jobs)
     X = np.unique(X, axis=0)
     return X[energy.log_marginal(X) > -np.inf]
 
