@@ -189,9 +189,9 @@ def _warn_unless_converged(result, max_width):
         )
     elif result.upper == np.inf:
         warn_caller(
-            "Annealed importance sampling knows nothing about log Z: zero potentials made the "
-            'weights of all chains zero. Use method="bpchain" of log_partition, or "exact" with a '
-            "larger max_bytes.",
+            "Annealed importance sampling has no estimate of log Z, because zero potentials made "
+            'the weights of all chains zero. Use log_partition with method="bpchain", or with '
+            'method="exact" and a larger max_bytes.',
         )
     elif not result.converged:
         warn_caller(

@@ -170,7 +170,7 @@ class Mixture:
             out[:, rows] += log_tables[:, d, X[rows, j].astype(np.int64)]
         return out
 
-    def with_defensive_component(self, mean, covariance, share=0.1):
+    def with_defensive_component(self, mean, covariance, share=0.1, tables=None):
         """Return the mixture with an additional wide component, which bounds its density below.
 
         Parameters
@@ -178,24 +178,28 @@ class Mixture:
         mean : array-like of shape (n_numbers,)
             Mean of the new component over the continuous variables.
         covariance : array-like of shape (n_numbers, n_numbers)
-            Covariance of the new component. Over discrete variables it is uniform.
+            Covariance of the new component.
         share : float, default=0.1
             Probability of the new component.
+        tables : ndarray of shape (n_discrete, n_slots), optional
+            Probabilities of the states of the discrete variables in the new component. By default
+            they are equal.
 
         Returns
         -------
         Mixture
             Mixture with one more component.
         """
-        tables = np.zeros((1, *self.tables.shape[1:]))
-        for d, q in enumerate(self.n_states[self.discrete]):
-            tables[0, d, :q] = 1.0 / q
+        if tables is None:
+            tables = np.zeros(self.tables.shape[1:])
+            for d, q in enumerate(self.n_states[self.discrete]):
+                tables[d, :q] = 1.0 / q
         return replace(
             self,
             log_weights=np.append(self.log_weights + np.log1p(-share), np.log(share)),
             means=np.concatenate([self.means, np.reshape(mean, (1, -1))]),
             covariances=np.concatenate([self.covariances, np.asarray(covariance)[None]]),
-            tables=np.concatenate([self.tables, tables]),
+            tables=np.concatenate([self.tables, tables[None]]),
         )
 
     def sample(self, n, rng):
@@ -354,15 +358,13 @@ def logsumexp(logs, axis=0, keepdims=False):
     return total if keepdims else total.squeeze(axis)
 
 
-def average_mixtures(mixtures, log_shares=None):
-    """Combine several mixtures into one mixture.
+def average_mixtures(mixtures):
+    """Combine several mixtures into one mixture with equal weights.
 
     Parameters
     ----------
     mixtures : sequence of Mixture
         Mixtures of the same variables.
-    log_shares : array-like of shape (n_mixtures,), optional
-        Logs of the weights of the mixtures. By default the weights are equal.
 
     Returns
     -------
@@ -370,12 +372,9 @@ def average_mixtures(mixtures, log_shares=None):
         Mixture with the components of all mixtures.
     """
     first = mixtures[0]
-    if log_shares is None:
-        log_shares = np.full(len(mixtures), -np.log(len(mixtures)))
-    weights = [m.log_weights + share for m, share in zip(mixtures, log_shares, strict=True)]
     return replace(
         first,
-        log_weights=np.concatenate(weights),
+        log_weights=np.concatenate([m.log_weights for m in mixtures]) - np.log(len(mixtures)),
         means=np.concatenate([m.means for m in mixtures]),
         covariances=np.concatenate([m.covariances for m in mixtures]),
         tables=np.concatenate([m.tables for m in mixtures]),

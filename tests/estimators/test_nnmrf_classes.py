@@ -414,6 +414,24 @@ def test_one_far_row_does_not_spoil_a_density(iris, name, seed):
     assert errors[1] < 1.3 * errors[0]
 
 
+def test_far_values_of_many_columns_stay_apart(seed):
+    """A row with a far number in one column has ordinary, dependent numbers in the others."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(500, 1)) + 0.5 * rng.normal(size=(500, 12))
+    rows = X.copy()
+    for j in range(12):
+        rows[rng.choice(500, 5, replace=False), j] = 1e6
+    is_far = rows == 1e6
+    model = NNMRFDensity(random_state=seed).fit(rows)
+    draws = model.sample(4000, random_state=seed)
+    assert abs((np.abs(draws) > 50.0).mean() - is_far.mean()) < 0.004
+    assert abs((np.abs(draws) > 50.0).any(axis=1).mean() - is_far.any(axis=1).mean()) < 0.03
+    single = rows[is_far.sum(axis=1) == 1]
+    assert model.score(single) > -40.0
+    other = np.where(single == 1e6, single, 2.0 * rng.normal(size=single.shape))
+    assert model.score(single) > model.score(other) + 10.0
+
+
 @both
 def test_one_far_row_does_not_spoil_a_classifier(iris, density, seed):
     order = np.random.default_rng(seed).permutation(150)

@@ -1,7 +1,5 @@
 """Densities of tables with Gaussian potentials: fit, queries and conditional quantiles."""
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.special import ndtr
 from sklearn.utils.metaestimators import available_if
@@ -19,7 +17,7 @@ from ...variational.expectation_maximization import (
     joint_log_densities,
     learn_mixture,
 )
-from ...variational.mixtures import average_mixtures, logsumexp
+from ...variational.mixtures import logsumexp
 from .._density import EnergyEstimator
 from .._session import fitted_attributes
 from .potentials import GaussianPotentials, make_potentials
@@ -27,6 +25,7 @@ from .potentials import GaussianPotentials, make_potentials
 EXACT = LogPartition(0.0, 0.0, 0.0, 0.0, True, "exact", True)
 N_BISECTIONS = 60
 FAR_SPREAD = 3.0  # mean of far values in standard deviations; other far values can be anywhere
+MAX_FAR_NUMBERS = 2**21  # of the covariances of components for far values, 16 MB
 N_LEVELS = 32  # quantiles whose mean is the conditional mean
 
 
@@ -66,7 +65,8 @@ def fit_gaussians(model, n_components, X, sample_weight):
     tasks = [(rows, n_components, np.random.default_rng(seed))]
     learned = reports.learn("mixture", "mixtures", learn_mixture, tasks, brief=_learn_briefly)
     mixture, history = learned[0]
-    mixture = _add_background(mixture, codes, np.isnan(near) & ~np.isnan(codes), weights)
+    is_far = np.isnan(near) & ~np.isnan(codes)
+    mixture = _add_far_components(mixture, codes, is_far, weights)
     n_iter = len(history["log_likelihood"])
     epochs = list(range(1, n_iter + 1))
     history = history | {"epoch": epochs, "n_updates": epochs.copy()}
@@ -83,28 +83,39 @@ def fit_gaussians(model, n_components, X, sample_weight):
     return fitted
 
 
-def _add_background(mixture, X, is_far, weights):
-    """Add a wide component for the rows with numbers that are far from all others.
+def _add_far_components(mixture, X, is_far, weights):
+    """Add components for the rows with numbers that are far from all others.
 
-    Its weight is the share of these rows. The mean and the variance of each number come from its
-    far values, or are 0 and 1.
+    All rows that have far numbers in the same columns share a component, whose weight is the share
+    of these rows. Its distribution is wide in these columns, and has the moments of the mixture in
+    the others. The number of components is limited by their memory.
     """
-    rows = is_far.any(axis=1)
-    if not rows.any():
-        return mixture
-    share = weights[rows].sum() / weights.sum()
-    values = [X[is_far[:, j], j] for j in mixture.numbers]
-    means = np.array([z.mean() if len(z) else 0.0 for z in values])
-    spreads = np.array([z.std() if len(z) else 0.0 for z in values])
-    deviations = np.maximum(np.maximum(spreads, np.abs(means) / FAR_SPREAD), 1.0)
-    background = replace(
-        mixture,
-        log_weights=np.zeros(1),
-        means=means[None],
-        covariances=np.diag(deviations**2)[None],
-        tables=np.tensordot(np.exp(mixture.log_weights), mixture.tables, 1)[None],
-    )
-    return average_mixtures([mixture, background], np.log([1.0 - share, share]))
+    values = np.where(is_far, X, np.nan)[:, mixture.numbers]
+    masks, group = np.unique(~np.isnan(values), axis=0, return_inverse=True)
+    shares = np.bincount(group.ravel(), weights) / weights.sum()
+    chosen = np.flatnonzero(masks.any(axis=1))
+    chosen = chosen[np.argsort(-shares[chosen], kind="stable")]
+    chosen = chosen[: max(MAX_FAR_NUMBERS // max(masks.shape[1], 1) ** 2, 1)]
+    parts = np.exp(mixture.log_weights)
+    mean, tables = parts @ mixture.means, np.tensordot(parts, mixture.tables, 1)
+    deviations = mixture.means - mean
+    covariance = np.tensordot(parts, mixture.covariances, 1) + (parts * deviations.T) @ deviations
+    total = max(1.0 - shares[chosen].sum(), 1.0 / len(X))
+    for k in chosen:
+        total += shares[k]
+        far = _far_moments(values[group.ravel() == k], masks[k], mean, covariance)
+        mixture = mixture.with_defensive_component(*far, shares[k] / total, tables)
+    return mixture
+
+
+def _far_moments(values, is_far, mean, covariance):
+    """Return the mean and the covariance of rows with far numbers in the same columns."""
+    mean, covariance, values = mean.copy(), covariance.copy(), values[:, is_far]
+    mean[is_far] = values.mean(axis=0)
+    covariance[is_far] = covariance[:, is_far] = 0.0
+    deviations = np.maximum(values.std(axis=0), np.abs(mean[is_far]) / FAR_SPREAD)
+    covariance[is_far, is_far] = np.maximum(deviations, 1.0) ** 2
+    return mean, covariance
 
 
 def _learn_briefly(rows, _, rng):
