@@ -23,7 +23,7 @@ from .frames import read_columns
 from .mixed import find_discrete_categories, to_floats
 
 # Both lists begin with the transform that is closest to linear.
-BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # in units of the scale
+BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4)  # in units of the scale
 TAIL_SOFTNESS = (1e3, 5.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01)  # in units of the scale
 MIN_GAIN = 2.0  # nats of the likelihood that a less linear transform must gain
 MAX_SPIKES = 4  # point masses of a column
