@@ -19,7 +19,7 @@ from skmrf import (
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
-from skmrf._data.column_types import find_far_values
+from skmrf._data.column_types import find_far_values, find_linear_functions, find_support
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
 from skmrf._utils.rows import count_rows
@@ -369,3 +369,19 @@ def test_far_values_of_columns_whose_values_are_mostly_equal(seed):
     assert not find_far_values(x[:-1]).any()
     assert not find_far_values(np.r_[np.zeros(99), 1.0]).any()
     assert not find_far_values(1.7e308 * np.sign(numbers - 9.0)).any()
+
+
+def test_totals_do_not_make_columns_linear_functions_of_others(seed):
+    X = np.random.default_rng(seed).normal(size=(100, 3))
+    assert not find_linear_functions(list(np.r_[X, [[1e7, 1e7, 1e7]]].T)).any()
+    X[:, 2] = X[:, 0] - X[:, 1]
+    assert find_linear_functions(list(X.T)).all()
+
+
+def test_counts_without_a_bound_are_not_capped(seed):
+    """The largest of 100 small counts often occurs ten times, but is rarer than the next ones."""
+    rng = np.random.default_rng(seed)
+    draws = [*rng.poisson(0.5, size=(300, 100)), *rng.binomial(2, 0.1, size=(300, 100))]
+    assert np.mean([find_support(1.0 * x, "integer")[1] < np.inf for x in draws]) < 0.02
+    score = 100.0 - rng.geometric(0.1, size=400)
+    assert find_support(score, "integer") == (0.0, 99.0)

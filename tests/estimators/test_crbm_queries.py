@@ -28,8 +28,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skmrf import CRBMStructuredPredictor
+from skmrf._utils.rows import Batch
 from skmrf.learners import CD, LSSVM, MLEBP, MSSVM
-from skmrf.training import EarlyStopping, ScoreMonitor
+from skmrf.training import EarlyStopping, ScoreMonitor, initial_values
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -233,9 +234,19 @@ def test_sparse_rows_stay_sparse():
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
 def test_constant_inputs_have_moderate_weights(convert):
     """The variance of a constant column is a rounding error, and not 0."""
-    X, Y = np.full((333, 1), 0.1), tied(333)[1]
+    X, Y = np.full((333, 104), 0.1), tied(333)[1]
     theta = quick(learner="cd", max_iter=3, alpha=1e-4).fit(convert(X), Y).energy_.theta
     assert np.abs(theta["hidden_inputs"]).max() < 10.0
+
+
+def test_first_weights_have_the_scale_of_the_inputs(seed):
+    """Rare ones and large numbers change the log odds of hidden units by about 1."""
+    rng = np.random.default_rng(seed)
+    X = np.hstack([rng.random((2000, 200)) < 0.05, 30.0 * rng.normal(size=(2000, 2))])
+    for inputs in (X[:, :200].astype(float), X):
+        data = Batch(inputs, rng.integers(2, size=(2000, 3)))
+        weights = initial_values.conditional_layers(data, 400, rng)["hidden_inputs"]
+        assert 0.8 < (inputs @ weights).std(axis=0).mean() < 1.2
 
 
 def test_few_binary_columns_are_centred_if_there_are_hidden_units():

@@ -417,7 +417,7 @@ def test_one_far_row_does_not_spoil_a_density(iris, name, seed):
 def test_far_values_of_many_columns_stay_apart(seed):
     """A row with a far number in one column has ordinary, dependent numbers in the others."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(500, 1)) + 0.5 * rng.normal(size=(500, 12))
+    X = 4.0 * rng.choice([-1.0, 1.0], size=(500, 1)) + 0.5 * rng.normal(size=(500, 12))
     rows = X.copy()
     for j in range(12):
         rows[rng.choice(500, 5, replace=False), j] = 1e6
@@ -426,10 +426,31 @@ def test_far_values_of_many_columns_stay_apart(seed):
     draws = model.sample(4000, random_state=seed)
     assert abs((np.abs(draws) > 50.0).mean() - is_far.mean()) < 0.004
     assert abs((np.abs(draws) > 50.0).any(axis=1).mean() - is_far.any(axis=1).mean()) < 0.03
+    far_first = (np.abs(draws[:, 0]) > 50.0) & (np.abs(draws[:, 1:]) < 50.0).all(axis=1)
+    assert np.corrcoef(draws[far_first][:, [3, 5]].T)[0, 1] > 0.8
     single = rows[is_far.sum(axis=1) == 1]
     assert model.score(single) > -40.0
     other = np.where(single == 1e6, single, 2.0 * rng.normal(size=single.shape))
     assert model.score(single) > model.score(other) + 10.0
+
+
+def test_rows_with_far_values_have_the_common_categories(seed):
+    rng = np.random.default_rng(seed)
+    kind = np.where(rng.random(600) < 0.95, "common", "rare")
+    table = pd.DataFrame({"x": rng.normal(size=600), "kind": kind})
+    table.loc[:4, "x"] = 1e6
+    draws = NNMRFDensity(random_state=seed).fit(table).sample(20_000, random_state=seed)
+    assert (draws["kind"][draws["x"].abs() > 50.0] == "common").mean() > 0.85
+
+
+def test_one_far_row_does_not_spoil_networks(iris, seed):
+    X = iris[0][np.random.default_rng(seed).permutation(150)]
+    networks = NetworkPotentials(max_iter=20)
+    alone, both = (
+        NNMRFDensity(networks, random_state=seed).fit(rows).score(X[90:])
+        for rows in (X[:90], np.r_[X[:90], [[99999.0] * 4]])
+    )
+    assert both > alone - 0.5
 
 
 @both

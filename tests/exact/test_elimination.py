@@ -13,12 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
-from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, small_graphs
+from zoo import (
+    WITH_ZEROS,
+    ZOO,
+    enumerate_states,
+    naive_log_potential,
+    random_tables,
+    small_graphs,
+)
 
+from skmrf._kernels.completion import _first_of_block
+from skmrf._kernels.ordering import find_degeneracy
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
 from skmrf.exact import elimination, tree_decomposition
+from skmrf.exact.completion import Completion
 
 each_model = pytest.mark.parametrize("name", ZOO)
 
@@ -523,3 +533,41 @@ def test_marginals_of_huge_potentials_are_normalised(level, seed):
         assert_allclose(p.sum(), 1.0, rtol=1e-12)
     for table in graph.layout.split(moments):
         assert_allclose(table.sum(), 1.0, rtol=1e-12)
+
+
+# Choice between elimination and sums -----------------------------------------------------
+
+
+@pytest.mark.parametrize("density", [0.9, 1.0])
+def test_dense_rows_are_summed_and_sparse_rows_are_eliminated(density, seed):
+    """A row with 20 missing variables is summed if the graph is dense, but not if it is a chain."""
+    rng = np.random.default_rng(seed)
+    pairs = [pair for pair in combinations(range(20), 2) if rng.random() < density]
+    chain = [(i, i + 1) for i in range(19)]
+    X = np.full((1, 20), MISSING, dtype=STATE)
+    for cliques, is_summed in ((sorted({*pairs, *chain}), True), (chain, False)):
+        graph = FactorGraph([2] * 20, cliques, random_tables([2] * 20, cliques, rng))
+        done, sums = Completion(graph).log_partitions(X)
+        assert done[0] == is_summed
+        if is_summed:
+            plan = elimination.prepare(graph.layout, X[0] != MISSING)
+            assert_allclose(sums, elimination.log_partitions(plan, graph.flat, X), rtol=1e-10)
+
+
+def test_degeneracy_is_the_largest_core_number(seed):
+    rng = np.random.default_rng(seed)
+    for probability in (0.2, 0.5, 0.8):
+        graph = nx.gnp_random_graph(15, probability, seed=seed)
+        cliques = [*graph.edges, *((i,) for i in range(15))]
+        tables = random_tables([2] * 15, cliques, rng)
+        arrays = FactorGraph([2] * 15, cliques, tables).layout.index_arrays
+        found = find_degeneracy(rng.permutation(15), 15, np.zeros(15, int), arrays)
+        assert found == max(nx.core_number(graph).values())
+
+
+def test_blocks_have_no_variables_with_one_state():
+    """The sums over the variables of a block would need more memory than twice its states."""
+    q, pairs = np.array([2, 1, 2, 2]), np.zeros((4, 4, 2, 2))
+    assert _first_of_block(4, q, pairs) == 2
+    assert _first_of_block(4, np.array([2, 2, 2, 2]), pairs) == 0
+    assert _first_of_block(3, np.array([2, 2, 600]), np.zeros((3, 3, 600, 600))) == 2

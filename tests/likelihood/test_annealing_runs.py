@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from zoo import enumerate_states
 
 from skmrf._utils.interrupts import limit_time
 from skmrf._utils.results import LogPartition
@@ -381,3 +382,15 @@ def test_modes_of_simulated_annealing_raise_the_upper_limit(monkeypatch, seed):
     monkeypatch.setattr(AnnealingChains, "find_modes", lambda *_: None)
     with limit_time(2.0):
         assert ais(energy, random_state=seed).upper < log_z - 5.0
+
+
+def test_search_of_modes_returns_the_best_states(seed):
+    rng = np.random.default_rng(seed)
+    coupling = np.triu(rng.normal(size=(10, 10)), 1)
+    energy = PairwiseEnergy(coupling + coupling.T, rng.normal(size=10))
+    found = energy.log_potential(AnnealingChains(128).find_modes(energy, rng))
+    assert_allclose(found[0], enumerate_states(energy)[1].max())
+    assert (np.diff(found) <= 0).all()
+    unequal = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
+    impossible = FactorGraph([2, 2, 2], [(0, 1), (1, 2), (0, 2)], [unequal] * 3)
+    assert AnnealingChains(128).find_modes(impossible, rng) is None
