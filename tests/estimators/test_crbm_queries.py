@@ -234,9 +234,10 @@ def test_sparse_rows_stay_sparse():
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
 def test_constant_inputs_have_moderate_weights(convert):
     """The variance of a constant column is a rounding error, and not 0."""
-    X, Y = np.full((333, 104), 0.1), tied(333)[1]
-    theta = quick(learner="cd", max_iter=3, alpha=1e-4).fit(convert(X), Y).energy_.theta
-    assert np.abs(theta["hidden_inputs"]).max() < 10.0
+    for n, value in ((77, 0.1), (77, 4e-17), (333, 0.1), (333, 1.0), (1000, 0.3)):
+        data = Batch(convert(np.full((n, 3), value)), np.zeros((n, 2), dtype=int))
+        theta = initial_values.conditional_layers(data, 4, np.random.default_rng(0))
+        assert np.abs(theta["hidden_inputs"]).max() < 10.0
 
 
 def test_first_weights_have_the_scale_of_the_inputs(seed):

@@ -565,6 +565,16 @@ def test_sums_of_more_states_than_a_block(scale, seed):
         assert_allclose(singles, np.exp(log_given - log_z) @ indicators, rtol=0, atol=1e-9)
 
 
+def test_sums_ignore_improbable_states_only():
+    """Of the variables before the block, states with several changes from the mode still count."""
+    pairs = list(combinations(range(20), 2))
+    tables = [np.zeros((2, 2))] * len(pairs) + [np.array([0.0, 3.0])] * 20
+    graph = FactorGraph([2] * 20, pairs + [(i,) for i in range(20)], tables)
+    done, sums = Completion(graph).log_partitions(np.full((1, 20), MISSING, dtype=STATE))
+    assert done.all()
+    assert_allclose(sums, 20.0 * np.logaddexp(0.0, 3.0), rtol=0, atol=1e-9)
+
+
 def test_draws_of_more_states_than_a_block(seed):
     """Draws of variables before, in, and at the border of a block have the exact distribution."""
     rng = np.random.default_rng(seed)
