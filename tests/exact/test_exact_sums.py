@@ -566,7 +566,7 @@ def test_sums_of_more_states_than_a_block(scale, seed):
 
 
 def test_sums_ignore_improbable_states_only():
-    """Of the variables before the block, states with several changes from the mode still count."""
+    """States with several changes from the mode still count in a sum."""
     pairs = list(combinations(range(20), 2))
     tables = [np.zeros((2, 2))] * len(pairs) + [np.array([0.0, 3.0])] * 20
     graph = FactorGraph([2] * 20, pairs + [(i,) for i in range(20)], tables)
