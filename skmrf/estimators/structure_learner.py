@@ -16,12 +16,12 @@ from .._utils.parameters import (
     check_number,
     check_number_or,
 )
-from ..structure.bootstrap import Bootstraps
 from ..structure.fitted_graph import build_network, edge_attributes
 from ..structure.path import Path
 from ..structure.search import Estimation, select_on_sample
 from ..structure.training_settings import Schedule
 from ..training import checkpoints
+from ..training.part_reports import Bootstraps
 from ..training.reports import EpochReports
 from ._base import LearnedEstimator, unchanged_on_error
 from ._structure import (

@@ -34,9 +34,9 @@ from skmrf.structure import (
     assessment,
     removal,
 )
-from skmrf.structure.bootstrap import Bootstraps
 from skmrf.structure.rows import Rows
 from skmrf.structure.search import select_on_sample
+from skmrf.training.part_reports import Bootstraps
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
