@@ -128,6 +128,9 @@ GENERATED = {
     ),
     "moons": partial(make_moons, 500, noise=0.3, random_state=4),
     "parity": make_parity,
+    "300 columns, 6 relevant": partial(
+        make_classification, 1000, 300, n_informative=6, n_redundant=0, random_state=5
+    ),
     "mixed, missing": make_mixed,
 }  # fmt: skip
 SETS = *LOADED, *FILES, "votes", *GENERATED

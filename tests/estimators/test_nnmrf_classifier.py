@@ -29,7 +29,6 @@ from skmrf.estimators.nnmrf.label_members import (
     ClassDensities,
     LabelRows,
     assign_folds,
-    features_of_folds,
     fit_softmax,
     held_out_densities,
     learn_convex,
@@ -39,8 +38,10 @@ from skmrf.estimators.nnmrf.label_members import (
 )
 from skmrf.estimators.nnmrf.label_networks import (
     ADAM,
+    Kind,
     Networks,
     NetworkSettings,
+    features_of_folds,
     learn_networks,
     train_epoch,
 )
@@ -132,6 +133,11 @@ def test_radial_features_are_those_of_the_kernel(seed):
     assert_allclose(features @ features.T / 100, np.exp(-distances / (3 * 0.7**2)), atol=1e-4)
 
 
+def parts_of(F, rows):
+    """Return the features of quadratic potentials for each fold."""
+    return features_of_folds(Kind("quadratic"), F, rows, None, None)[1]
+
+
 # Members ----------------------------------------------------------------------------------
 
 
@@ -165,8 +171,7 @@ def test_quadratic_member_of_gaussian_classes(seed):
     F, rows = label_rows(seed, n=400)
     F = F @ np.array([[1, 2, 0, 0], [0, 1, 2, 0], [0, 0, 1, 2], [0, 0, 0, 1.0]])  # correlations
     rows = rows._replace(weights=np.ones(400))
-    mapping, member = learn_quadratic(F, rows)
-    assert mapping is None
+    member = learn_quadratic(F, [F] * rows.n_folds, rows)
     reference = LinearDiscriminantAnalysis().fit(F, rows.targets.argmax(axis=1))
     p = np.exp(member.log_proba(F))
     assert np.abs(p - reference.predict_proba(F)).mean() < 0.04
@@ -186,13 +191,13 @@ def test_quadratic_member_of_classes_with_equal_means(seed):
 
 def test_held_out_densities_do_not_depend_on_their_rows(seed):
     F, rows = label_rows(seed)
-    logs = held_out_densities(features_of_folds(F, rows), rows, 5.0)
+    logs = held_out_densities(parts_of(F, rows), rows, 5.0)
     left = np.flatnonzero(rows.folds == 2)
     others = np.eye(3)[(rows.targets[left].argmax(axis=1) + 1) % 3]
     changed = rows.targets.copy()
     changed[left] = others
     rows = rows._replace(targets=changed)
-    again = held_out_densities(features_of_folds(F, rows), rows, 5.0)
+    again = held_out_densities(parts_of(F, rows), rows, 5.0)
     assert_allclose(again[:, :, left], logs[:, :, left], atol=1e-12)
     assert np.abs(again - logs).max() > 1e-3
 
@@ -200,7 +205,7 @@ def test_held_out_densities_do_not_depend_on_their_rows(seed):
 def test_held_out_rows_are_projected_like_new_rows(seed):
     """Axes of all rows would contain the held-out rows, but not new rows."""
     F, rows = label_rows(seed, n_features=310)
-    logs = held_out_densities(features_of_folds(F, rows), rows, np.inf)
+    logs = held_out_densities(parts_of(F, rows), rows, np.inf)
     kept, new = np.flatnonzero(rows.folds != 1), np.flatnonzero(rows.folds == 1)
     axes = PrincipalAxes(F[kept], 300)
     densities = ClassDensities(axes.transform(F[kept]), rows.select(kept), np.inf)
@@ -214,7 +219,7 @@ def test_quadratic_member_has_the_smallest_held_out_loss(seed):
     F = np.tile(F, 8) + 0.3 * np.random.default_rng(seed).normal(size=(2100, 16)) ** 3
     new = rows.select(np.arange(100, 2100))
     rows = rows.select(np.arange(100))
-    _, member = learn_quadratic(F[:100], rows)
+    member = learn_quadratic(F[:100], [F[:100]] * rows.n_folds, rows)
     held_out = [held_out_densities([F[:100]] * 4, rows, pooling) for pooling in POOLINGS]
     losses = [
         rows.held_out_loss(log_softmax(beta * logs, axis=1))
@@ -256,7 +261,7 @@ def test_quadratic_potentials_of_many_columns(seed):
     y = np.arange(300) % 2
     X = rng.normal(size=(300, 400)) + np.where(y, 0.2, -0.2)[:, None]
     model = NNMRFClassifier(("quadratic",), random_state=seed).fit(X[:200], y[:200])
-    assert model._mappings[0].axes.shape[1] < 200
+    assert model._mappings[0].mapping.axes.shape[1] < 200
     assert model.score(X[200:], y[200:]) > 0.9
 
 
@@ -320,8 +325,8 @@ def test_weights_equal_repeated_rows(seed):
         strict=True,
     ):
         assert_allclose(left, right, atol=1e-12)
-    member = learn_convex(F, weighted, (10.0, 1.0), 100)
-    other = learn_convex(F[again], repeated, (10.0, 1.0), 100)
+    member = learn_convex(F, [F] * 4, weighted, (10.0, 1.0), 100)
+    other = learn_convex(F[again], [F[again]] * 4, repeated, (10.0, 1.0), 100)
     assert member.alpha == other.alpha
     assert_allclose(member.coef, other.coef, atol=0.02)
     logs = rng.normal(size=(3, 40, 3))
@@ -339,7 +344,7 @@ def test_held_out_predictions_do_not_use_their_rows(seed):
     changed = rows.targets.copy()
     changed[0] = np.roll(changed[0], 1)
     for learn in (
-        lambda r: learn_convex(F, r, (1.0,), 100).held_out,
+        lambda r: learn_convex(F, [F] * 4, r, (1.0,), 100).held_out,
         lambda r: learn_networks(F, r._replace(weights=np.ones(40)), settings, 0).held_out,
     ):
         before, after = learn(rows), learn(rows._replace(targets=changed))

@@ -357,7 +357,7 @@ def test_members_before_ctrl_c_are_kept():
     with pytest.warns(ConvergenceWarning, match="Interrupted after 2 of 7 members"):
         model.fit(NUMBERS, LABELS)
     assert ctrl_c.names[1] == "member"
-    assert model.kinds_ == [("linear", None), ("spline", None)]
+    assert model.kinds_ == [("linear", None, "all"), ("spline", None, "all")]
     whole = clone(model).set_callbacks().fit(NUMBERS, LABELS)
     for actual, expected in zip(model.members_, whole.members_, strict=False):
         np.testing.assert_array_equal(actual.coef, expected.coef)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._data.classes import check_target
 from ..._data.frames import column_names, read_columns
 from ..._utils.log_weights import check_sample_weight
-from ..._utils.parameters import check_choice, check_generator, check_number
+from ..._utils.parameters import check_choice, check_flag, check_generator, check_number
 from ...training.part_reports import PartReports
 from .._base import LearnedEstimator, unchanged_on_error
 from .label_features import learn_features
@@ -21,6 +21,7 @@ from .label_members import (
     learn_exponents,
 )
 from .label_networks import NETWORKS, Kind, NetworkSettings, learn_member
+from .label_screening import Screening
 
 POTENTIALS = "linear", "spline", "quadratic", "radial", "relu", "selu", "tanh"
 N_FOLDS, N_FOLDS_LARGE, LARGE = 5, 3, 5000  # with cv="auto"
@@ -47,7 +48,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     Members with linear, spline and radial potentials are convex problems. Cross-validation selects
     their L2 penalty. It also selects how the covariances of Student t distributions are shrunk. The
     networks with learned units are trained by Adam, one network for each fold, and are stopped
-    early by the rows that the folds leave out. The exponents :math:`w_m \ge 0` maximise the
+    early by the rows that the folds leave out. If tests find that few columns are relevant, further
+    members depend on these columns only. The exponents :math:`w_m \ge 0` maximise the
     likelihood of the rows that are left out. They also calibrate the probabilities.
 
     Parameters
@@ -95,6 +97,11 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     max_convex_rows : int, default=3000
         Maximum number of training rows of linear, spline, quadratic and radial members, at least 2.
         A random subset is used if there are more rows.
+    select_columns : bool, default=True
+        Whether members that depend only on relevant columns are added, one for each other member.
+        Columns are relevant if tests find that the label depends on them, alone or together with
+        another column. The members are added if there are at least five columns, and at most half
+        of them are relevant.
     shrinkage : float, default=10.0
         Strength of the shrinkage of the exponents of the members towards equal exponents, at least
         0. ``shrinkage / 2`` times the sum of squared differences is added to the log loss of the
@@ -128,7 +135,9 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         Members. ``held_out`` has the log-probabilities of training rows by models that were learned
         without their folds.
     kinds_ : list of tuple
-        Kind of potentials of each member, and width or None.
+        Kind of potentials of each member, width or None, and "all" or "relevant" columns.
+    relevant_columns_ : ndarray of int
+        Numbers of the relevant columns, at most 50. It is empty if no members were added.
     exponents_ : ndarray of shape (n_members,)
         Exponents of the members.
     column_types_ : list of str
@@ -186,6 +195,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         n_iter_no_change=10,
         cv="auto",
         max_convex_rows=3000,
+        select_columns=True,
         shrinkage=10.0,
         column_types="auto",
         categories="auto",
@@ -207,6 +217,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         self.n_iter_no_change = n_iter_no_change
         self.cv = cv
         self.max_convex_rows = max_convex_rows
+        self.select_columns = select_columns
         self.shrinkage = shrinkage
         self.column_types = column_types
         self.categories = categories
@@ -243,15 +254,21 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
             kinds = self._check_parameters()
             columns, y, weights = self._read_rows(X, y, sample_weight)
             rng = check_generator(self.random_state)
-            reports = PartReports(self, X, y, len(kinds))
-            rng = reports.begin(rng, *columns, y, weights)
             n_knots = min(self.n_knots, max(len(y) // MIN_ROWS_PER_KNOT, 1))
             given = self.column_types, self.categories, weights, n_knots
             features, types, categories = learn_features(X, columns, column_names(self), *given)
             classes, labels = np.unique(y, return_inverse=True)
+            targets = np.eye(len(classes))[labels]
+            screening = self._screen(features, columns, targets, weights)
+            if screening is not None:
+                kinds += [kind._replace(columns="relevant") for kind in kinds]
+            reports = PartReports(self, X, y, len(kinds))
+            rng = reports.begin(rng, *columns, y, weights)
             folds = assign_folds(labels, self._n_folds(len(y)), rng)
-            rows = LabelRows(np.eye(len(classes))[labels], weights, folds)
-            tasks, subset = self._member_tasks(kinds, features.transform(columns), rows, rng)
+            rows = LabelRows(targets, weights, folds)
+            relevant = _relevant_features(features, screening, folds)
+            given = features.transform(columns), relevant, rows
+            tasks, subset = self._member_tasks(kinds, *given, rng)
             learned = reports.learn("member", "members", learn_member, tasks, n_jobs=self.n_jobs)
             if not learned:
                 raise KeyboardInterrupt
@@ -262,6 +279,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
                 "members_": list(members),
                 "kinds_": kinds[: len(members)],
                 "exponents_": learn_exponents(held_out, rows.select(subset), self.shrinkage),
+                "relevant_columns_": np.empty(0, int) if screening is None else screening.selected,
                 "column_types_": types,
                 "categories_": categories,
                 "n_iter_": max(1, *(member.n_iter for member in members)),
@@ -281,6 +299,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         check_number("learning_rate", self.learning_rate, low=0, open_low=True)
         check_number("weight_decay", self.weight_decay, low=0)
         check_number("shrinkage", self.shrinkage, low=0)
+        check_flag("select_columns", self.select_columns)
         if not isinstance(self.cv, str) or self.cv != "auto":
             check_number("cv", self.cv, low=2, integer=True)
         for name in ("widths", "alphas"):
@@ -310,7 +329,15 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         is_used = weights > 0
         return [column[is_used] for column in columns], y[is_used], weights[is_used]
 
-    def _member_tasks(self, kinds, features, rows, rng):
+    def _screen(self, features, columns, targets, weights):
+        """Return the screening of the columns, or None if no members are added."""
+        if not self.select_columns:
+            return None
+        is_nominal = [column.is_nominal for column in features.columns]
+        screening = Screening(features.to_numbers(columns), is_nominal, targets, weights)
+        return screening if len(screening.selected) else None
+
+    def _member_tasks(self, kinds, features, relevant, rows, rng):
         """Return the arguments of :func:`learn_member`, and the rows that compare the members."""
         n = len(rows.weights)
         subset = np.arange(n)
@@ -321,16 +348,18 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         settings = {k: params[k] for k in NetworkSettings.__dataclass_fields__ if k in params}
         tasks = []
         for kind in kinds:
-            F = features[kind.potential == "spline"]
+            is_spline = kind.potential == "spline"
+            F, kept = features[is_spline], relevant[is_spline]
+            kept = kept if kind.columns == "relevant" else None
             if kind.potential in NETWORKS:
                 chosen = NetworkSettings(kind.potential, **settings)
-                tasks.append((kind, F, rows, subset, chosen, int(rng.integers(2**31))))
+                tasks.append((kind, F, rows, kept, subset, chosen, int(rng.integers(2**31))))
                 continue
             centers = None
             if kind.potential == "radial":
                 centers = F[rng.permutation(n)[: self.n_centers]]
             given = F[subset], rows.select(subset)
-            tasks.append((kind, *given, centers, (alphas, self.max_iter), None))
+            tasks.append((kind, *given, kept, centers, (alphas, self.max_iter), None))
         return tasks, subset
 
     def predict_log_proba(self, X):
@@ -399,6 +428,16 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _relevant_features(features, screening, folds):
+    """Return the positions of relevant linear and spline features, for each fold and all rows."""
+    if screening is None:
+        return None, None
+    parts = [*screening.of_folds(folds), screening.selected]
+    return [
+        [np.flatnonzero(np.isin(owners, part)) for part in parts] for owners in features.owners()
+    ]
 
 
 def check_not_empty(name, values, choices=""):

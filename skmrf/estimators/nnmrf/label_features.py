@@ -183,6 +183,16 @@ class LabelFeatures:
     def __init__(self, columns):
         self.columns = columns
 
+    def to_numbers(self, columns):
+        """Return the numbers or category codes of each column, with nan for missing entries."""
+        return [c.to_numbers(column) for c, column in zip(self.columns, columns, strict=True)]
+
+    def owners(self):
+        """Return the column of each linear, and of each spline feature."""
+        x = np.zeros(1)
+        counts = [[len(c.linear_features(x)), len(c.spline_features(x))] for c in self.columns]
+        return [np.repeat(np.arange(len(self.columns)), n) for n in zip(*counts, strict=True)]
+
     def learn_means(self, columns, weights):
         """Store the weighted means of the features, which :meth:`linear` and others subtract."""
         self.means = [0.0, 0.0]
@@ -203,8 +213,7 @@ class LabelFeatures:
         spline : ndarray of shape (n_rows, n_spline)
             The same, with piecewise linear features in place of numbers.
         """
-        X = [c.to_numbers(column) for c, column in zip(self.columns, columns, strict=True)]
-        pairs = list(zip(self.columns, X, strict=True))
+        pairs = list(zip(self.columns, self.to_numbers(columns), strict=True))
         found = (
             np.stack([f for c, x in pairs for f in c.linear_features(x)], axis=1),
             np.stack([f for c, x in pairs for f in c.spline_features(x)], axis=1),
@@ -283,6 +292,46 @@ def _find_categories(X, columns, names, types, categories):
             find_categories(*given)[0] if known is None else check_categories(known, [names[j]])[0]
         )
     return found
+
+
+class SelectedFeatures:
+    """Some of the features, or functions of them.
+
+    Parameters
+    ----------
+    kept : slice or ndarray of int
+        Positions of the features.
+    mapping : RadialFeatures or PrincipalAxes, optional
+        Functions of these features.
+    """
+
+    def __init__(self, kept, mapping=None):
+        self.kept, self.mapping = kept, mapping
+
+    def transform(self, F):
+        """Return the features of rows, shape (n_rows, n_features)."""
+        F = F[:, self.kept]
+        return F if self.mapping is None else self.mapping.transform(F)
+
+
+class FoldFeatures:
+    """Features that each fold has selected.
+
+    Parameters
+    ----------
+    kept : list of ndarray of int
+        Positions of the features, for each fold.
+    """
+
+    def __init__(self, kept):
+        self.kept = kept
+
+    def transform(self, F):
+        """Return the features of rows, shape (n_folds, n_rows, n_features), with zeros at ends."""
+        parts = np.zeros((len(self.kept), len(F), max(map(len, self.kept))), F.dtype)
+        for part, kept in zip(parts, self.kept, strict=True):
+            part[:, : len(kept)] = F[:, kept]
+        return parts
 
 
 class RadialFeatures:

@@ -6,8 +6,6 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 
-from .label_features import PrincipalAxes
-
 ALPHAS = 100.0, 20.0, 5.0, 1.0, 0.2, 0.05, 0.01
 LARGE_INCREASE = 1.01  # of the held-out loss, which ends the path of penalties at once
 POOLINGS = 1.0, 5.0, 20.0, 100.0, np.inf  # rows that the pooled covariance counts for
@@ -15,7 +13,6 @@ RIDGES = np.array([0.001, 0.01, 0.03, 0.1, 0.3, 1.0])
 DOFS = 5.0, 50.0
 INVERSE_TEMPERATURES = 1.0, 0.7, 0.5, 0.35, 0.25
 MAX_CLASS_WORK = 1.2e7  # of n_classes * n_features**3, for covariances of single classes
-MAX_AXES = 300  # of the covariances of classes
 MIN_VARIANCE = 1e-6  # relative to that of all rows, which is about 1
 
 
@@ -150,13 +147,15 @@ class ConvexMember:
         return log_softmax(F @ self.coef[:-1] + self.coef[-1], axis=-1)
 
 
-def learn_convex(F, rows, alphas, max_iter):
+def learn_convex(F, parts, rows, alphas, max_iter):
     """Learn a log-linear model; cross-validation selects its penalty on a decreasing path.
 
     Parameters
     ----------
     F : ndarray of shape (n_rows, n_features)
         Features.
+    parts : list of ndarray of shape (n_rows, n_features)
+        Features of all rows for each fold.
     rows : LabelRows
         Labels, weights and folds.
     alphas : sequence of float
@@ -170,20 +169,20 @@ def learn_convex(F, rows, alphas, max_iter):
     ConvexMember
         Model of all rows.
     """
-    parts = [np.flatnonzero(rows.folds != k) for k in range(rows.n_folds)]
-    parts = [
-        (F[part], rows.select(part), np.flatnonzero(rows.folds == k))
-        for k, part in enumerate(parts)
-    ]
+    folds = []
+    for k, features in enumerate(parts):
+        kept, left = np.flatnonzero(rows.folds != k), np.flatnonzero(rows.folds == k)
+        folds.append((features[kept], rows.select(kept), left, features[left]))
     coefs, best, losses = [None] * len(parts), None, []
     for alpha in sorted(alphas, reverse=True):
         logs = np.zeros(rows.targets.shape)
-        for k, (features, kept, left) in enumerate(parts):
+        for k, (features, kept, left, others) in enumerate(folds):
             coefs[k] = fit_softmax(features, kept, alpha, coefs[k], max_iter)
-            logs[left] = log_softmax(F[left] @ coefs[k][:-1] + coefs[k][-1], axis=-1)
+            logs[left] = log_softmax(others @ coefs[k][:-1] + coefs[k][-1], axis=-1)
         losses.append(rows.held_out_loss(logs))
         if losses[-1] == min(losses):
-            best = alpha, logs, np.mean(coefs, axis=0)
+            has_same = parts and all(part is parts[0] for part in parts)
+            best = alpha, logs, np.mean(coefs, axis=0) if has_same else None
         elif losses[-1] > LARGE_INCREASE * min(losses) or losses[-2] > min(losses):
             break
     alpha, logs, first = best
@@ -283,26 +282,25 @@ class QuadraticMember:
         return log_softmax(self.inverse_temperature * logs, axis=-1)
 
 
-def learn_quadratic(F, rows):
+def learn_quadratic(F, parts, rows):
     """Learn a density of each class; cross-validation selects how covariances are shrunk.
 
     The covariance of a class is shrunk towards the pooled covariance, and both towards an isotropic
     one. The selected values have the smallest held-out loss of tempered probabilities. All classes
-    have the pooled covariance if covariances of single classes would take too long. More than 300
-    features are projected on their 300 principal axes.
+    have the pooled covariance if covariances of single classes would take too long.
 
     Parameters
     ----------
     F : ndarray of shape (n_rows, n_features)
         Features.
+    parts : list of ndarray of shape (n_rows, n_features)
+        Features of all rows for each fold.
     rows : LabelRows
         Labels, weights and folds.
 
     Returns
     -------
-    mapping : PrincipalAxes or None
-        Axes of all rows, or None for at most 300 features.
-    member : QuadraticMember
+    QuadraticMember
         Densities of all rows.
 
     References
@@ -310,9 +308,6 @@ def learn_quadratic(F, rows):
     J. H. Friedman, "Regularized discriminant analysis", Journal of the American Statistical
     Association 84, 1989.
     """
-    mapping = PrincipalAxes(F, MAX_AXES) if F.shape[1] > MAX_AXES else None
-    parts = features_of_folds(F, rows)
-    F = F if mapping is None else mapping.transform(F)
     work = rows.targets.shape[1] * float(F.shape[1]) ** 3
     found = np.inf, None
     for pooling in POOLINGS if work <= MAX_CLASS_WORK else POOLINGS[-1:]:
@@ -325,19 +320,7 @@ def learn_quadratic(F, rows):
                     found = loss, (pooling, place, beta, tempered)
     pooling, (i, j), beta, logs = found[1]
     densities = ClassDensities(F, rows, pooling)
-    return mapping, QuadraticMember(densities, RIDGES[j], DOFS[i], beta, logs)
-
-
-def features_of_folds(F, rows):
-    """Return the features of all rows for each fold.
-
-    More than 300 features are projected on the principal axes of the rows that the fold keeps.
-    Axes of all rows would contain the rows that are left out, but not new rows.
-    """
-    if F.shape[1] <= MAX_AXES:
-        return [F] * rows.n_folds
-    kept = [rows.folds != k for k in range(rows.n_folds)]
-    return [PrincipalAxes(F[part], MAX_AXES).transform(F) for part in kept]
+    return QuadraticMember(densities, RIDGES[j], DOFS[i], beta, logs)
 
 
 def held_out_densities(parts, rows, pooling):

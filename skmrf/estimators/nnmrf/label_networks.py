@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from threadpoolctl import threadpool_limits
 
 from ...training import Adam
-from .label_features import RadialFeatures
+from .label_features import FoldFeatures, PrincipalAxes, RadialFeatures, SelectedFeatures
 from .label_members import learn_convex, learn_quadratic
 
 SELU_SCALE, SELU_SHIFT = 1.0507009873554805, 1.7580993408473766
@@ -17,10 +17,11 @@ RATE_FACTOR, N_RATES = 0.25, 2  # the learning rate falls once
 MAX_LOSS_RATIO = 1.3  # a larger held-out loss, relative to the best, is divergence
 BLOCK_SIZE = 4096  # rows that are predicted together, to bound memory
 NETWORKS = "relu", "selu", "tanh"
+MAX_AXES = 300  # of the covariances of classes
 
 
 class Kind(NamedTuple):
-    """Kind of a member: name of its potentials, and width of radial functions.
+    """Kind of a member.
 
     Attributes
     ----------
@@ -28,10 +29,13 @@ class Kind(NamedTuple):
         One of "linear", "spline", "quadratic", "radial", "relu", "selu" and "tanh".
     width : float or None
         Width of the radial functions. Other potentials have None.
+    columns : {"all", "relevant"}
+        Columns on which the member depends.
     """
 
     potential: str
     width: float | None = None
+    columns: str = "all"
 
 
 def activate(z, activation):
@@ -104,7 +108,7 @@ class Networks:
 
         Parameters
         ----------
-        F : ndarray of shape (n_rows, n_features)
+        F : ndarray of shape (n_rows, n_features) or (n_networks, n_rows, n_features)
             Features.
         targets : ndarray of shape (n_rows, n_classes)
             One-hot labels.
@@ -127,7 +131,7 @@ class Networks:
         back = p @ V.transpose(0, 2, 1)
         back *= activation_slopes(h, self.activation)
         return [
-            F.T @ back,
+            F.swapaxes(-1, -2) @ back,
             back.sum(axis=1, keepdims=True),
             h.transpose(0, 2, 1) @ p,
             p.sum(axis=1, keepdims=True),
@@ -166,7 +170,7 @@ class NetworkMember:
     def log_proba(self, F):
         """Return ``log p(y | x)`` of each row, shape (n_rows, n_classes)."""
         F = F.astype(np.float32)
-        blocks = [F[s : s + BLOCK_SIZE] for s in range(0, len(F), BLOCK_SIZE)] or [F]
+        blocks = [F[..., s : s + BLOCK_SIZE, :] for s in range(0, F.shape[-2], BLOCK_SIZE)] or [F]
         means = [self.networks.log_proba(block).mean(axis=0) for block in blocks]
         return log_softmax(np.concatenate(means).astype(float), axis=-1)
 
@@ -176,7 +180,7 @@ def held_out_logs(networks, F, rows):
     logs = np.zeros(rows.targets.shape)
     for k in range(rows.n_folds):
         left = np.flatnonzero(rows.folds == k)
-        logs[left] = networks.log_proba(F[left], k)
+        logs[left] = networks.log_proba(F[left] if F.ndim == 2 else F[k, left], k)
     return logs
 
 
@@ -188,7 +192,7 @@ def learn_networks(F, rows, settings, seed):
 
     Parameters
     ----------
-    F : ndarray of shape (n_rows, n_features)
+    F : ndarray of shape (n_rows, n_features) or (n_folds, n_rows, n_features)
         Features.
     rows : LabelRows
         Labels, weights and folds.
@@ -203,10 +207,10 @@ def learn_networks(F, rows, settings, seed):
         Networks with the best held-out loss.
     """
     rng, F = np.random.default_rng(seed), F.astype(np.float32)
-    n, total = len(F), rows.weights.sum()
+    n, total = F.shape[-2], rows.weights.sum()
     weights = rows.weights * (rows.folds != np.arange(rows.n_folds)[:, None])
     shares = np.stack([rows._replace(weights=w).log_shares() for w in weights])
-    networks = Networks.random(F.shape[1], settings.n_units, shares, settings.activation, rng)
+    networks = Networks.random(F.shape[-1], settings.n_units, shares, settings.activation, rng)
     weights = (weights * n / total).astype(np.float32)
     data = F, rows.targets.astype(np.float32), weights
     decay = min(settings.weight_decay / total, 1.0)
@@ -236,12 +240,12 @@ def train_epoch(networks, state, data, batch_size, rate, decay, rng):
     Weight decay is decoupled from the gradient, and not applied to biases.
     """
     F, targets, weights = data
-    order = rng.permutation(len(F))
-    n_batches = -(-len(F) // batch_size)
+    order = rng.permutation(F.shape[-2])
+    n_batches = -(-len(order) // batch_size)
     for b in range(n_batches):
         batch = order[b::n_batches]
         share = weights[:, batch] / len(batch)
-        gradient = dict(enumerate(networks.gradient(F[batch], targets[batch], share)))
+        gradient = dict(enumerate(networks.gradient(F[..., batch, :], targets[batch], share)))
         for weight in networks.theta[::2]:
             weight *= 1 - rate * decay
         # The optimizer ascends, so the rate is negative.
@@ -250,7 +254,57 @@ def train_epoch(networks, state, data, batch_size, rate, decay, rng):
     return state
 
 
-def learn_member(kind, F, rows, given, settings, seed):
+def learn_mapping(kind, F, kept, centers):
+    """Return the features of a member that is not a network, learned from rows.
+
+    Radial functions have rows as centres. More than 300 features of quadratic potentials are
+    projected on their 300 principal axes.
+    """
+    mapping = None
+    if kind.potential == "radial":
+        mapping = RadialFeatures(centers[:, kept], kind.width)
+    elif kind.potential == "quadratic" and F[:, kept].shape[1] > MAX_AXES:
+        mapping = PrincipalAxes(F[:, kept], MAX_AXES)
+    return SelectedFeatures(kept, mapping)
+
+
+def features_of_folds(kind, F, rows, columns, centers):
+    """Return the features of a member that is not a network.
+
+    Parameters
+    ----------
+    kind : Kind
+        Kind of potentials.
+    F : ndarray of shape (n_rows, n_features)
+        Linear or spline features.
+    rows : LabelRows
+        Labels, weights and folds.
+    columns : list of ndarray of int, or None
+        Positions of relevant features, for each fold and for all rows.
+    centers : ndarray or None
+        Centres of radial functions.
+
+    Returns
+    -------
+    mapping : SelectedFeatures
+        Features of a member that is learned from all rows.
+    parts : list of ndarray
+        Features of all rows for each fold. Relevant features and principal axes depend on the rows
+        that the fold keeps. If they were learned from all rows, they would contain the rows that
+        are left out, but not new rows.
+    """
+    everything = slice(None)
+    mapping = learn_mapping(kind, F, everything if columns is None else columns[-1], centers)
+    if columns is None and not isinstance(mapping.mapping, PrincipalAxes):
+        return mapping, [mapping.transform(F)] * rows.n_folds
+    parts = []
+    for k in range(rows.n_folds):
+        kept = everything if columns is None else columns[k]
+        parts.append(learn_mapping(kind, F[rows.folds != k], kept, centers).transform(F))
+    return mapping, parts
+
+
+def learn_member(kind, F, rows, columns, given, settings, seed):
     """Learn a member.
 
     Parameters
@@ -261,6 +315,8 @@ def learn_member(kind, F, rows, given, settings, seed):
         Linear or spline features.
     rows : LabelRows
         Labels, weights and folds.
+    columns : list of ndarray of int, or None
+        Positions of relevant features, for each fold and for all rows. None for all features.
     given : ndarray or None
         Centres of radial functions, or for networks the rows on which members are compared.
     settings : NetworkSettings, or tuple
@@ -270,18 +326,20 @@ def learn_member(kind, F, rows, given, settings, seed):
 
     Returns
     -------
-    mapping : RadialFeatures, PrincipalAxes or None
-        Features of radial functions, or axes of many columns.
+    mapping : SelectedFeatures, FoldFeatures or None
+        Features of the member. Networks of all columns have None.
     member : ConvexMember, QuadraticMember or NetworkMember
         Learned member. ``held_out`` has the rows on which members are compared.
     """
     with threadpool_limits(1, user_api="blas"):  # threads slow down small matrix products
         if kind.potential in NETWORKS:
+            mapping = None if columns is None else FoldFeatures(columns[:-1])
+            F = F if mapping is None else mapping.transform(F)
             member = learn_networks(F, rows, settings, seed)
             member.held_out = member.held_out[given]
-            return None, member
+            return mapping, member
+        mapping, parts = features_of_folds(kind, F, rows, columns, given)
+        F = mapping.transform(F)
         if kind.potential == "quadratic":
-            return learn_quadratic(F, rows)
-        mapping = None if given is None else RadialFeatures(given, kind.width)
-        F = F if mapping is None else mapping.transform(F)
-        return mapping, learn_convex(F, rows, *settings)
+            return mapping, learn_quadratic(F, parts, rows)
+        return mapping, learn_convex(F, parts, rows, *settings)

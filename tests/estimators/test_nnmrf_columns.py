@@ -1,4 +1,4 @@
-"""Tests of graphs of columns and of Gaussians on graphs."""
+"""Tests of graphs of columns, of Gaussians on graphs, and of the screening of columns."""
 
 from itertools import combinations
 
@@ -6,10 +6,21 @@ import networkx as nx
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import multivariate_normal
+from scipy.stats import chi2_contingency, multivariate_normal
 
+from skmrf import NNMRFClassifier
+from skmrf.estimators.nnmrf import label_screening
 from skmrf.estimators.nnmrf.gaussian_base import precision_on_graph, shrunk_covariance
 from skmrf.estimators.nnmrf.initial_energy import resolve_edges
+from skmrf.estimators.nnmrf.label_features import FoldFeatures
+from skmrf.estimators.nnmrf.label_members import LabelRows, assign_folds
+from skmrf.estimators.nnmrf.label_networks import (
+    Kind,
+    NetworkSettings,
+    features_of_folds,
+    learn_member,
+)
+from skmrf.estimators.nnmrf.label_screening import Screening, column_scores
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -298,3 +309,173 @@ def test_shrinkage_decreases_with_the_number_of_rows(seed):
     fresh = law.rvs(500, random_state=rng)
     ours = multivariate_normal(np.zeros(20), few).logpdf(fresh).mean()
     assert ours > law.logpdf(fresh).mean() - 5.0
+
+
+# Screening of columns ------------------------------------------------------------------------
+
+
+def many_columns(seed, n=600, n_columns=60):
+    """Return rows, and labels that depend on the first columns: alone, and on a product of two."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_columns))
+    f = 2 * np.sin(2 * X[:, 0]) + 1.5 * X[:, 1] + 2.5 * X[:, 2] * X[:, 3]
+    return X, (rng.random(n) < 1 / (1 + np.exp(-f))).astype(int)
+
+
+def screening_of(X, y, weights=None, is_nominal=None):
+    is_nominal = [False] * X.shape[1] if is_nominal is None else is_nominal
+    weights = np.ones(len(y)) if weights is None else weights
+    return Screening(list(X.T), is_nominal, np.eye(y.max() + 1)[y], weights)
+
+
+def test_scores_are_uncorrelated(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, 6))
+    X[:, 1] = np.round(X[:, 1])  # several distinct values
+    X[:, 2] = X[:, 2] > 0  # two distinct values
+    X[:, 3] = 7.0  # one
+    X[rng.random(300) < 0.2, 4] = np.nan
+    X[:, 5] = rng.integers(0, 4, 300)  # categories
+    found = column_scores(list(X.T), [False] * 5 + [True])
+    assert_array_equal(np.bincount(found.owners, minlength=6), [4, 4, 1, 0, 5, 3])
+    assert_array_equal(np.bincount(found.owners[found.is_simple], minlength=6), [1, 1, 1, 0, 1, 3])
+    assert_allclose(found.scores.mean(axis=0), 0.0, atol=1e-5)
+    for j in range(6):
+        S = found.scores[:, found.owners == j]
+        assert_allclose(S.T @ S / 300, np.eye(S.shape[1]), atol=1e-3)
+    first = found.scores[:, np.argmax(found.owners == 0)]
+    assert_array_equal(np.argsort(first), np.argsort(X[:, 0]))
+
+
+def test_tests_of_categories_are_those_of_pearson(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, (300, 5)).astype(float)
+    y = rng.integers(0, 3, 300)
+    tests = screening_of(X, y, is_nominal=[True] * 5).tests
+    statistics = label_screening._statistics(tests.sums, tests.counts)
+    for j in range(5):
+        table = np.array([[((X[:, j] == a) & (y == b)).sum() for b in range(3)] for a in range(4)])
+        expected = chi2_contingency(table).statistic
+        assert statistics[tests.found.owners == j].sum() == pytest.approx(expected, rel=1e-3)
+
+
+def test_irrelevant_columns_are_rarely_selected(seed):
+    """p-values of the smallest of 40 columns are about uniform, also with ties and categories."""
+    rng = np.random.default_rng(seed)
+    smallest = []
+    for _ in range(60):
+        X = rng.normal(size=(200, 40))
+        X[:, :10] = np.round(X[:, :10])
+        X[:, 10:20] = rng.integers(0, 5, (200, 10))
+        y = (rng.random(200) < 0.3).astype(int)
+        tests = screening_of(X, y, is_nominal=[10 <= j < 20 for j in range(40)]).tests
+        smallest.append(40 * np.exp(tests.log_p_values(np.zeros(200, bool)).min()))
+    assert 1 <= np.sum(np.array(smallest) < 0.5) <= 36  # at most 30 are expected
+    assert np.sum(np.array(smallest) < 0.05) <= 10
+
+
+def test_relevant_columns_are_found(seed):
+    X, y = many_columns(seed)
+    found = screening_of(X, y)
+    assert np.isin([0, 1, 2, 3], found.selected).all()
+    assert len(found.selected) <= 10
+    assert len(screening_of(X[:, :4], y).selected) == 0  # too few columns
+    assert len(screening_of(X[:, :7], y).selected) == 0  # most columns are relevant
+    weights = np.where(np.arange(len(y)) < 40, 1.0, 1e-9)  # as if there were 40 rows
+    assert len(screening_of(X, y, weights).selected) < 4
+    assert_array_equal(screening_of(X, y, np.full(len(y), 9.0)).selected, found.selected)
+
+
+def test_pairs_of_categories_and_incomplete_columns(seed):
+    """The label is a parity of two columns, and independent of each of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (600, 30)).astype(float)
+    y = (X[:, 4] == X[:, 9]) ^ (rng.random(600) < 0.1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    for is_nominal in (False, True):
+        found = screening_of(X, y.astype(int), is_nominal=[is_nominal] * 30).selected
+        assert np.isin([4, 9], found).all()
+        assert len(found) <= 6
+    found = screening_of(X, rng.permutation(y).astype(int)).selected
+    assert not np.isin([4, 9], found).all()
+
+
+def test_folds_select_without_the_rows_that_they_leave_out(seed):
+    X, y = many_columns(seed)
+    folds = assign_folds(y, 3, np.random.default_rng(seed))
+    before = screening_of(X, y)
+    log_p = before.tests.log_p_values(folds == 1)
+    kept = folds != 1
+    alone = screening_of(X[kept], y[kept]).tests.log_p_values(np.zeros(kept.sum(), bool))
+    assert_allclose(log_p, alone, rtol=0.2, atol=3)  # scores have the ranks of other rows
+    changed = np.where(folds == 1, 1 - y, y)
+    after = screening_of(X, changed)
+    assert_allclose(after.tests.log_p_values(folds == 1), log_p, atol=0.02)
+    assert_array_equal(after.of_folds(folds)[1], before.of_folds(folds)[1])
+    assert (
+        np.abs(after.tests.log_p_values(folds == 0) - before.tests.log_p_values(folds == 0)).max()
+        > 1
+    )
+
+
+@pytest.mark.parametrize("potential", ["linear", "spline", "radial", "relu"])
+def test_held_out_predictions_of_relevant_columns(potential, seed):
+    """They depend neither on labels in their fold, nor on columns that the fold does not select."""
+    rng = np.random.default_rng(seed)
+    F, y = rng.normal(size=(60, 6)), np.resize([0, 1, 2], 60)
+    rows = LabelRows(np.eye(3)[y], np.ones(60), assign_folds(y, 3, rng))
+    columns = [np.array(c) for c in ([0, 1], [2, 3, 4], [1, 5], [0, 1, 2])]
+    centers = F[:20] if potential == "radial" else None
+    settings, seed_of_networks = ((1.0,), 50), None
+    if potential == "relu":
+        settings, seed_of_networks = NetworkSettings("relu", 4, 0.01, 0.0, 64, 3, 5), 0
+        centers = slice(None)
+
+    def held_out(F, targets):
+        given = columns, centers, settings, seed_of_networks
+        mapping, member = learn_member(
+            Kind(potential, 1.0, "relevant"), F, rows._replace(targets=targets), *given
+        )
+        assert_allclose(np.exp(member.log_proba(mapping.transform(F))).sum(axis=1), 1.0)
+        return member.held_out
+
+    first, left = held_out(F, rows.targets), rows.folds == 1
+    other_labels = np.where(left[:, None], np.roll(rows.targets, 1, axis=1), rows.targets)
+    other_columns = F.copy()
+    other_columns[:, [0, 1, 5]] = rng.normal(size=(60, 3))
+    if potential != "relu":  # its held-out loss decides when training ends
+        assert_allclose(held_out(F, other_labels)[left], first[left], atol=1e-5)
+        assert_allclose(held_out(other_columns, rows.targets)[left], first[left], atol=1e-5)
+    assert np.abs(held_out(F, other_labels)[~left] - first[~left]).max() > 1e-3
+    assert np.abs(held_out(other_columns, rows.targets)[~left] - first[~left]).max() > 1e-3
+
+
+def test_features_of_folds():
+    F, columns = np.arange(8.0).reshape(2, 4), [np.array(c) for c in ([1], [0, 3], [2])]
+    parts = FoldFeatures(columns[:2]).transform(F)
+    assert_array_equal(parts, [[[1, 0], [5, 0]], [[0, 3], [4, 7]]])
+    rows = LabelRows(np.eye(2), np.ones(2), np.arange(2))
+    mapping, parts = features_of_folds(Kind("quadratic"), F, rows, columns, None)
+    assert_array_equal(mapping.transform(F), F[:, [2]])
+    assert_array_equal(parts[0], F[:, [1]])
+    assert_array_equal(parts[1], F[:, [0, 3]])
+
+
+def test_members_of_relevant_columns_ignore_other_columns(seed):
+    X, y = many_columns(seed, 1200, 150)
+    given = {"random_state": seed, "max_iter": 60, "cv": 3}
+    potentials = "spline", "quadratic", "relu"
+    scores = []
+    for select in (False, True):
+        model = NNMRFClassifier(potentials, select_columns=select, **given).fit(X[:600], y[:600])
+        scores.append(model.score(X[600:], y[600:]))
+    kinds = [(p, None, columns) for columns in ("all", "relevant") for p in potentials]
+    assert model.kinds_ == kinds
+    assert len(model.exponents_) == len(model.members_) == 6
+    assert np.isin([0, 1, 2, 3], model.relevant_columns_).all()
+    assert scores[1] > scores[0] + 0.05
+    model = NNMRFClassifier(("linear",), **given).fit(X[:, :5], y)
+    assert model.kinds_ == [("linear", None, "all")]
+    assert len(model.relevant_columns_) == 0
+    with pytest.raises(ValueError, match="select_columns must be True or False; got 1"):
+        NNMRFClassifier(select_columns=1).fit(X, y)
