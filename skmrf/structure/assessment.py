@@ -314,6 +314,7 @@ def pseudo_likelihood_covariances(energy, rows):
 
 
 MIN_INFORMATION = 0.1  # with less information, the standard error of a parameter is above 3
+MAX_PARAMETERS = 500  # of a pair whose covariance matrix is inverted
 ROUNDING_SHARE = 1e-8  # information below this share of its total may be rounding
 
 
@@ -387,15 +388,21 @@ def _table_scores(fits, X, weights, form, tested, n_jobs):
     columns = np.ascontiguousarray(X.T)
     q = form.layout.n_states
     start = np.concatenate([[0], np.cumsum(np.where(tested, q, 0))])
+    has_tables = form.statistic == "table" and form.unary
 
     def test_node(node, theta):
         statistic, rank = np.zeros(len(q)), np.zeros(len(q), dtype=np.int64)
         if not tested[node.variable]:
             return statistic, rank
         sums = _StateSums(node, theta, Patterns(node, columns), weights, start)
-        for q_j in np.unique(q[tested]).tolist():
-            partners = np.flatnonzero(tested & (q == q_j))
+        is_neighbour = np.zeros(len(q), bool)
+        is_neighbour[[node.variable, *node.partners]] = True
+        for q_j in np.unique(q[tested & ~is_neighbour]).tolist():
+            partners = np.flatnonzero(tested & (q == q_j) & ~is_neighbour)
             entries = start[partners][:, None] + np.arange(q_j)
+            if has_tables and (node.n_states - 1) * (q_j - 1) > MAX_PARAMETERS:
+                statistic[partners], rank[partners] = sums.large_tests(entries)
+                continue
             basis = relative_basis(form.statistic, node.n_states, q_j, True)
             statistic[partners], rank[partners] = sums.tests(entries, basis)
         return statistic, rank
@@ -448,6 +455,20 @@ class _StateSums:
         remaining = total - explained
         largest = np.trace(total, axis1=1, axis2=2)
         return quadratic_forms(score, remaining, MIN_INFORMATION + ROUNDING_SHARE * largest)
+
+    def large_tests(self, entries):
+        """Return conservative statistics of pairs with many parameters, and degrees of freedom.
+
+        Without neighbours, the statistic is Pearson's. With neighbours, it is at most the score
+        statistic, because the variance includes the part that fitted parameters explain.
+        """
+        k, (n, q_j) = len(self.score), entries.shape
+        score = self.score[:, entries].transpose(1, 2, 0).reshape(-1, k)
+        second = self.second[:, :, entries].transpose(2, 3, 0, 1).reshape(-1, k, k)
+        floor = MIN_INFORMATION + ROUNDING_SHARE * np.trace(second, axis1=1, axis2=2)
+        statistic, dof = quadratic_forms(score, second, floor)
+        statistic, dof = (part.reshape(n, q_j).sum(axis=1) for part in (statistic, dof))
+        return np.where(dof > k, statistic, 0.0), np.maximum(dof - k, 0)
 
 
 def _state_weights(groups, n_groups, columns, weights, start):

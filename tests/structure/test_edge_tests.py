@@ -212,6 +212,29 @@ def test_score_tests_of_a_subset_of_variables(n_states, seed):
         )
 
 
+def test_scores_of_pairs_with_many_parameters(seed, monkeypatch):
+    """Without neighbours they are Pearson's statistics; with neighbours they are not larger."""
+    rng = np.random.default_rng(seed)
+    n_states = 3, 4, 2, 4
+    X, weights = counted(rng, random_energy(rng, n_states, [(0, 1), (1, 2)], "table", True), 3000)
+    for edges in ([], [(0, 1), (2, 3)]):
+        form = LogLinearForm.build(n_states, np.reshape(edges, (-1, 2)).astype(int))
+        fits = fit_nodes(X, 1000 * weights, form)  # large weights make the ridge negligible
+        whole, expected_dof = score_tests(fits, X, 1000 * weights, form, all_of(form))
+        with monkeypatch.context() as patched:
+            patched.setattr(score_module, "MAX_PARAMETERS", 0)
+            found, dof = score_tests(fits, X, 1000 * weights, form, all_of(form))
+        np.testing.assert_array_equal(dof, expected_dof)
+        np.testing.assert_allclose(found, found.T)
+        assert (found <= whole * (1 + 1e-6) + 1e-6).all()
+        if not edges:
+            np.testing.assert_allclose(found, whole, rtol=1e-3)
+            rows = np.repeat(X, weights.astype(int), axis=0)
+            assert found[0, 3] == pytest.approx(1000 * by_scipy(*rows[:, [0, 3]].T)[1], rel=1e-3)
+        else:
+            assert found[0, 2] > 0.5 * whole[0, 2]
+
+
 def test_score_tests_without_edges_or_parameters(seed):
     rng = np.random.default_rng(seed)
     X, weights = counted(rng, random_energy(rng, (2, 3, 1), [(0, 1)], "table", True), 500)
