@@ -22,6 +22,9 @@ DISCRETE_TYPES = ("ordinal", "categorical", "boolean")  # columns with categorie
 # names of the data types of pandas, polars and pyarrow: integers, floats
 NUMBERS = r"(sparse\[)?u?int\d", r"(sparse\[)?(half)?float|double"
 MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categorical by default
+N_TAIL, MAX_TAIL_RANGE, MAX_LAST = 3, 8, 4  # largest counts, their range, rows of the last one
+MAX_LAST_SHARE = 0.04  # the same as a share of all rows
+MIN_PEAK_RATIO = 4.0  # of the largest frequency of counts to the mean frequency of their tail
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
 MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
@@ -109,7 +112,8 @@ def find_column_types(X, columns, *, by_dtype=True):
 
     Booleans are "boolean". An ordered categorical data type is "ordinal", and another categorical
     data type or text is "categorical". Whole numbers of an array are "categorical" if there are at
-    most 20 distinct values, otherwise "integer". Whole numbers of a frame are "integer", unless
+    most 20 distinct values that do not look like counts, otherwise "integer". Counts have few rows
+    with the largest numbers. Whole numbers of a frame are "integer", unless
     there are at most two distinct values. If all data types of a frame are integers, or all are
     floats, they do not distinguish numbers from codes of categories. The frame is then treated like
     an array. pandas stores integers with missing entries as floats, so a column of floats counts as
@@ -148,7 +152,9 @@ def find_graph_types(X, columns):
     """Return the type of each column of a table whose graph is estimated.
 
     The types are those of :func:`find_column_types`, with these differences: whole numbers are
-    "categorical" if there are at most 20 distinct values, also in frames. Other numbers are
+    "categorical" if there are at most 20 distinct values, also in frames and for counts. Counts
+    are numbers if the number of distinct values is above the square root of the number of rows.
+    Other numbers are
     "categorical" if the number of distinct values is also at most two, or at most the square root
     of the number of rows. Text, dates and other entries that are no numbers are "categorical".
 
@@ -233,14 +239,33 @@ def _observed_numbers(column):
 def _find_numeric_type(x, limit):
     if not len(x):
         return "continuous"
-    low, high, distinct = x.min(), x.max(), np.unique(x)
+    low, high = x.min(), x.max()
+    distinct, counts = np.unique(x, return_counts=True)
     if (distinct == np.floor(distinct)).all():
-        return "categorical" if len(distinct) <= limit else "integer"
+        is_few = len(distinct) <= limit and not _are_counts(distinct, counts)
+        return "categorical" if is_few else "integer"
     if low >= 0 and high <= 1 and low < NEAR_BOUND and high > 1 - NEAR_BOUND:
         return "bounded"
     if min(_count_near(x, low), _count_near(x, high)) >= max(MIN_NEAR, MIN_NEAR_SHARE * len(x)):
         return "bounded"
     return "non-negative" if low == 0 or (low > 0 and len(x) >= MIN_ROWS) else "continuous"
+
+
+def _are_counts(values, frequencies):
+    """Return True for whole numbers whose frequencies decrease to a few rows at the upper end.
+
+    New rows then have larger numbers, which would be unseen categories. Smaller numbers than the
+    most frequent one can be rare or frequent.
+    """
+    tail = frequencies[-N_TAIL:]
+    is_dense = values[0] >= 0 and np.ptp(values[-N_TAIL:]) <= MAX_TAIL_RANGE
+    return bool(
+        len(values) > N_TAIL
+        and is_dense
+        and tail[-1] <= max(MAX_LAST, MAX_LAST_SHARE * frequencies.sum())
+        and (np.diff(tail) <= 1).all()
+        and MIN_PEAK_RATIO * tail.mean() <= frequencies.max()
+    )
 
 
 def _count_near(x, bound):

@@ -75,7 +75,8 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Types of the columns: "continuous", "non-negative", "bounded", "integer", "ordinal",
         "categorical" or "boolean". "auto" detects the types. Booleans, text and categorical data
         types have categories. Whole numbers are categorical if there are at most 20 distinct
-        values, otherwise integers. A str is the type of all columns, and a list has one type for
+        values that do not look like counts, otherwise integers. Counts have few rows with the
+        largest numbers. A str is the type of all columns, and a list has one type for
         each column. A dict has the types of some columns, by name or index; the other columns are
         detected. The types select the default estimator, and are the types of the columns of
         :class:`NNMRFDensity`. In other models all columns are categorical; the latent Gaussian

@@ -19,7 +19,12 @@ from skmrf import (
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
-from skmrf._data.column_types import find_far_values, find_linear_functions, find_support
+from skmrf._data.column_types import (
+    find_column_types,
+    find_far_values,
+    find_linear_functions,
+    find_support,
+)
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
 from skmrf._utils.rows import count_rows
@@ -385,3 +390,16 @@ def test_counts_without_a_bound_are_not_capped(seed):
     assert np.mean([find_support(1.0 * x, "integer")[1] < np.inf for x in draws]) < 0.02
     score = 100.0 - rng.geometric(0.1, size=400)
     assert find_support(score, "integer") == (0.0, 99.0)
+
+
+@pytest.mark.parametrize("mean", [1.0, 3.0, 8.0])
+def test_counts_of_arrays_are_integers(mean, seed):
+    """A new row may have a larger count. Codes of categories have about equal frequencies."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(30):
+        columns = [rng.poisson(mean, 600), rng.integers(0, 8, 600), rng.integers(1, 16, 600)]
+        X = np.stack(columns, axis=1).astype(float)
+        found.append(find_column_types(X, list(X.T)))
+    assert np.mean([types[0] == "integer" for types in found]) > 0.7
+    assert all(types[1:] == ["categorical", "categorical"] for types in found)
