@@ -221,6 +221,8 @@ def two_state_codes(X, states, binarize, names):
 
 
 def _raise_invalid_state(X, wrong, states, names):
+    outside = wrong & ((states[0] > X) | (states[1] < X))
+    wrong = outside if outside.any() else wrong  # RBM.fit accepts numbers between the states
     column = int(np.flatnonzero(wrong.any(axis=0))[0])
     value = X[wrong[:, column], column][0].item()
     if np.isinf(value):

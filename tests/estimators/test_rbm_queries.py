@@ -370,6 +370,7 @@ BAD_DATA = [
     (BITS * 2, ValueError, "Column 0 holds 2, but the states are 0 and 1. .* as binarize="),
     (BITS * 1.5, ValueError, r"Column 0 holds 1\.5, but the states are 0 and 1"),
     (-0.5 * BITS, ValueError, r"Column 0 holds -0\.5, but the states are 0 and 1"),
+    (np.c_[0.5 * BITS, 3.0 * BITS], ValueError, r"Column \d+ holds 3\.0, but the states are 0"),
     (sp.csr_array(BITS * 2), ValueError, "Column 0 holds 2, but the states are 0 and 1"),
     (np.where(BITS > 0, np.nan, 0), ValueError, "Column 0 holds NaN, but RBM needs complete rows"),
     (np.where(BITS > 0, np.inf, 0), ValueError, "Column . holds infinity; give finite"),
