@@ -41,7 +41,7 @@ def fitted(name, data_home, seed):
     X, y, binary = read("honest", name, data_home)
     data = for_densities(Split(X, y, X, y), binary)
     networks = NetworkPotentials(early_stopping=True, validation_fraction=0.2, max_iter=MAX_ITER)
-    model = NNMRFBayesClassifier(networks, random_state=seed)
+    model = NNMRFBayesClassifier(networks, transform_columns=False, random_state=seed)
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         model.fit(data.X, data.y)

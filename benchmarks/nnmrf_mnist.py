@@ -118,7 +118,7 @@ def model_of(method, seed, paper):
         )  # fmt: skip
         more = PAPER_SETTING
     networks = NetworkPotentials("grid", learner, max_iter=MAX_ITER, **more)
-    return NNMRFBayesClassifier(networks, random_state=seed)
+    return NNMRFBayesClassifier(networks, transform_columns=False, random_state=seed)
 
 
 def judge(method, images, seed, paper):

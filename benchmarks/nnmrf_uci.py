@@ -190,7 +190,9 @@ def ours(method, seed, categorical):
     if method == BAYES:
         # With optimizer="auto" the networks of classes with few rows have fewer updates.
         return NNMRFBayesClassifier(
-            NetworkPotentials(optimizer="adam", max_iter=MAX_ITER), **common
+            NetworkPotentials(optimizer="adam", max_iter=MAX_ITER),
+            transform_columns=False,
+            **common,
         )
     learner = Variational(
         5, negative="quadrature", entropy="bethe", covariance="diag", pool=20, n_iter=100
@@ -199,7 +201,7 @@ def ours(method, seed, categorical):
         learner=learner, base=0.01, node_layers=(3, 4, 4, 3), edge_layers=(4, 5, 5, 4),
         max_iter=MAX_ITER,
     )  # fmt: skip
-    return NNMRFBayesClassifier(networks, **common)
+    return NNMRFBayesClassifier(networks, transform_columns=False, **common)
 
 
 @cache

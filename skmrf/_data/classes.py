@@ -1,7 +1,7 @@
 """Class labels, labels of sequences, and binary outputs: checks and encoding of targets."""
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +13,15 @@ from .._utils.codes import MISSING
 from .._utils.rows import dense_rows
 from .._utils.warn import warn_caller
 from .categories import missing_mask
-from .mixed import Columns, warn_degenerate
+from .column_types import find_far_values, median_and_scale
+from .mixed import Columns, to_floats, warn_degenerate
+from .transforms import BEYOND, BOUND_SOFTNESS, FAR, TAIL_SOFTNESS, ColumnTransform
 
 UNKNOWN = -2  # code of a label that was not seen during fit
+MIN_GAIN = 0.05  # nats per row that a transform must gain; few other columns are transformed
+MAX_DISTANCE = 30.0  # standard deviations from training rows; a far number is still recognised
+SMALL = 0.05  # quantile of the positive numbers that is added to a column with zeros
+MIN_ROWS = 20  # observed numbers of a column that is transformed
 
 
 class Table(NamedTuple):
@@ -144,6 +150,120 @@ def check_classes(rows, labels, classes, columns):
             )
         rest = np.setdiff1d(columns.continuous, degenerate + empty)
         warn_degenerate(here, rest, columns.names, f" in class {label!r}")
+
+
+@dataclass(frozen=True)
+class CurvedColumns(Columns):
+    """Encoder that transforms numbers with wide tails before they are standardised.
+
+    Attributes
+    ----------
+    curves : dict of int to ColumnTransform
+        Transform of each transformed column.
+    """
+
+    curves: dict = field(default_factory=dict)
+
+    def encode(self, columns):
+        """Return transformed and standardised numbers, and state codes; missing entries are nan."""
+        columns = list(columns)
+        for j, curve in self.curves.items():
+            z = curve.forward(to_floats(columns[j], self.names[j]))
+            columns[j] = _limit(z, curve, MAX_DISTANCE)
+        return super().encode(columns)
+
+    def decode(self, X):
+        """Convert encoded rows back to the user's units and categories."""
+        out = super().decode(X)
+        for j, curve in self.curves.items():
+            # The inverse increases exponentially.
+            x = curve.inverse(_limit(out[:, j].astype(float), curve, BEYOND))
+            out[:, j] = x if np.isinf(curve.low) else np.maximum(x, 0.0)
+        return out
+
+    def log_scale(self, X):
+        """Return, for each row, minus the log-derivative of its transformed observed numbers."""
+        total = super().log_scale(X)
+        for k, j in enumerate(self.continuous):
+            if j in self.curves:
+                z = X[:, j] * self.scale[k] + self.mean[k]
+                total -= np.where(np.isnan(z), 0.0, self.curves[j].log_slope(z))
+        return total
+
+
+def _limit(z, curve, distance):
+    """Return transformed numbers that are at most ``distance`` from those of training rows."""
+    lowest, highest = curve.extremes
+    return np.clip(z, lowest - distance, highest + distance)
+
+
+def transform_wide_columns(columns, rows, labels, weights):
+    """Return an encoder of a table with class labels that transforms numbers with wide tails.
+
+    A transform is used if it increases the log-likelihood of normal distributions of the classes by
+    at least 0.05 nats per row. Numbers far from all others of their class do not count.
+
+    Parameters
+    ----------
+    columns : Columns
+        Encoder without transforms.
+    rows : list of ndarray of shape (n_rows,)
+        Columns of the table.
+    labels : ndarray of int, shape (n_rows,)
+        Code of the class of each row.
+    weights : ndarray of shape (n_rows,), or None
+        Weight of each row.
+
+    Returns
+    -------
+    Columns
+        The same encoder if no column is transformed.
+    """
+    weights, curves = np.ones(len(labels)) if weights is None else weights, {}
+    for j in columns.continuous.tolist():
+        x = to_floats(rows[j], columns.names[j])
+        is_near = ~np.isnan(x)
+        for k in range(labels.max() + 1):
+            is_near[labels == k] &= ~find_far_values(x[labels == k])
+        curve = _choose_curve(*(part[is_near] for part in (x, labels, weights)))
+        if curve is not None:
+            z = curve.forward(x)
+            z = z[np.abs(z) <= FAR]  # not nan
+            curves[j] = replace(curve, extremes=(float(z.min()), float(z.max())))
+    if not curves:
+        return columns
+    n = len(columns.continuous)
+    parts = vars(columns) | {"mean": np.zeros(n), "scale": np.ones(n)}
+    curved = CurvedColumns(**parts, curves=curves)
+    return curved.standardised(curved.encode(rows), weights)[1]
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _choose_curve(x, labels, weights):
+    """Return the transform of numbers, or None if a transform gains little."""
+    if len(x) < MIN_ROWS or len(np.unique(x)) < 3:
+        return None
+    (median, scale), found = median_and_scale(x), []
+    candidates = [{"centre": median, "softness": softness} for softness in TAIL_SOFTNESS]
+    if x.min() >= 0:
+        positive = x[x > 0]  # with zeros, the logarithm is that of a number and a small one
+        offset = 0.0 if x.min() > 0 else np.quantile(positive, SMALL)
+        bound = {"low": -offset, "centre": -offset, "least": (x.min() + offset) / scale / 2}
+        candidates += [bound | {"softness": softness} for softness in BOUND_SOFTNESS]
+    for parts in candidates:
+        curve = ColumnTransform(**parts, scale=scale)
+        z = curve.forward(x)
+        sums = np.stack([np.bincount(labels, weights * z**k) for k in range(3)])
+        counts = np.maximum(sums[0], 1e-300)
+        variances = sums[2] / counts - (sums[1] / counts) ** 2
+        variances = np.maximum(variances, 1e-6 * z.var())
+        score = weights @ curve.log_slope(z) - 0.5 * sums[0] @ np.log(variances)
+        score = score / weights.sum() if np.isfinite(score) else -np.inf
+        found.append((score, z, curve))
+    score, z, curve = max(found, key=lambda part: part[0])
+    if not score >= found[0][0] + MIN_GAIN:
+        return None
+    return replace(curve, mean=z.mean(), deviation=z.std())
 
 
 def impute_unobserved_columns(rows, labels):

@@ -152,11 +152,9 @@ def find_graph_types(X, columns):
     """Return the type of each column of a table whose graph is estimated.
 
     The types are those of :func:`find_column_types`, with these differences: whole numbers are
-    "categorical" if there are at most 20 distinct values, also in frames and for counts. Counts
-    are numbers if the number of distinct values is above the square root of the number of rows.
-    Other numbers are
-    "categorical" if the number of distinct values is also at most two, or at most the square root
-    of the number of rows. Text, dates and other entries that are no numbers are "categorical".
+    "categorical" if there are at most 20 distinct values, also counts and in frames. Other numbers
+    are "categorical" if the number of distinct values is also at most two, or at most the square
+    root of the number of rows. Text, dates and other entries that are no numbers are "categorical".
 
     Parameters
     ----------
@@ -184,7 +182,9 @@ def _has_measurements(column):
     if column.dtype == object and any(isinstance(v, str) for v in column.tolist()):
         return False
     x = _observed_numbers(column)
-    return len(np.unique(x)) > min(MAX_WHOLE_CATEGORIES, max(2.0, np.sqrt(len(x))))
+    is_whole = (x == np.floor(x)).all()
+    most = MAX_WHOLE_CATEGORIES if is_whole else max(2.0, np.sqrt(len(x)))
+    return len(np.unique(x)) > min(MAX_WHOLE_CATEGORIES, most)
 
 
 def _are_uniform(dtypes):

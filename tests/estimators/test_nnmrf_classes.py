@@ -35,6 +35,8 @@ from skmrf import (
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
+from skmrf._data.classes import transform_wide_columns
+from skmrf._data.mixed import learn_columns
 from skmrf.estimators.nnmrf.gaussian_base import pooled_covariance
 from skmrf.learners import Variational
 
@@ -470,3 +472,62 @@ def test_a_rare_class_far_from_the_others_is_recognised(seed):
     y[:4] = 1
     model = classes(max_iter=10, random_state=seed).fit(X, y)
     assert_array_equal(model.predict([[60.0, 0.0], [59.0, 1.0], [0.0, 0.0]]), [1, 1, 0])
+
+
+# Columns with wide tails ------------------------------------------------------------------------
+
+
+def wide_rows(seed, n=500):
+    """Return a lognormal column, a cubed normal one, one with zeros, a normal one, and labels."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, 4))
+    y = ((Z[:, 0] + Z[:, 1] > 0) ^ (rng.random(n) < 0.1)).astype(int)
+    with_zeros = np.where(rng.random(n) < 0.3, 0.0, np.exp(1.5 * Z[:, 2]))
+    return np.stack([np.exp(2 * Z[:, 0]), Z[:, 1] ** 3, with_zeros, Z[:, 3]], axis=1), y
+
+
+def test_transformed_columns(seed):
+    """Decoded rows are those before, and log_scale has the derivative of the transform."""
+    X, y = wide_rows(seed)
+    X[5, 0] = np.nan
+    names, rows = list("abcd"), list(X.T)
+    before = learn_columns(X, rows, names, "auto", "auto")
+    columns = transform_wide_columns(before, rows, y, None)
+    assert list(columns.curves) == [0, 1, 2]
+    Z = columns.encode(rows)
+    assert_allclose(np.nanmean(Z, axis=0), 0.0, atol=1e-6)
+    assert_allclose(np.nanstd(Z, axis=0), 1.0, rtol=1e-6)
+    complete = ~np.isnan(X).any(axis=1)
+    assert_allclose(columns.decode(Z[complete]), X[complete], rtol=1e-6, atol=1e-9)
+    steps = 1e-5 * (np.abs(X) + 1e-3)
+    slopes = (columns.encode(list((X + steps).T)) - columns.encode(list((X - steps).T))) / 2 / steps
+    found = columns.log_scale(Z)
+    assert_allclose(found, -np.nansum(np.log(slopes), axis=1), atol=1e-3)
+    rng = np.random.default_rng(seed)
+    normal = rng.normal(size=(300, 3)) + np.arange(300)[:, None] % 2
+    again = learn_columns(normal, list(normal.T), names[:3], "auto", "auto")
+    assert transform_wide_columns(again, list(normal.T), np.arange(300) % 2, None) is again
+    far = normal.copy()
+    far[0, 0] = 99999.0  # one far number is no wide tail
+    again = learn_columns(far, list(far.T), names[:3], "auto", "auto")
+    assert transform_wide_columns(again, list(far.T), np.arange(300) % 2, None) is again
+
+
+def test_densities_of_columns_with_wide_tails(seed):
+    X, y = wide_rows(seed, 800)
+    scores, densities = [], []
+    for transform in (False, True):
+        model = classes(max_iter=20, random_state=seed).set_params(transform_columns=transform)
+        model.fit(X[:400], y[:400])
+        scores.append(model.score(X[400:], y[400:]))
+        densities.append(model.score_samples(X[400:]))
+    assert scores[1] > scores[0] + 0.02
+    assert densities[1].mean() > densities[0].mean() + 2.0
+    rows = model.sample(1000, random_state=seed)
+    assert (rows[:, [0, 2]] >= 0).all()
+    assert np.abs(rows).max() < 5 * np.abs(X).max()
+    strange = np.array([[-1.0, 0, 0, 0], [1e300, 0, 0, 0], [0, -1e300, -5, 0], [np.nan] * 4])
+    for found in (model.predict_log_proba(strange), model.score_samples(strange)):
+        assert np.isfinite(found).all()
+    with pytest.raises(ValueError, match="transform_columns must be True or False; got 'log'"):
+        clone(model).set_params(transform_columns="log").fit(X, y)

@@ -380,7 +380,8 @@ def test_no_parameter_is_ignored():
         classes(warm_start=True).fit(ring(40, 0), np.resize([0, 1], 40))
     own = {"potentials", "column_types", "categories", "random_state", "verbose"}
     assert NNMRFDensity().get_params(deep=False).keys() == own
-    assert NNMRFBayesClassifier().get_params(deep=False).keys() == own | {"priors", "n_jobs"}
+    own |= {"priors", "transform_columns", "n_jobs"}
+    assert NNMRFBayesClassifier().get_params(deep=False).keys() == own
     assert GaussianPotentials().get_params() == {"n_components": "auto"}
 
 

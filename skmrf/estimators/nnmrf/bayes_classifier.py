@@ -13,12 +13,13 @@ from ..._data.classes import (
     check_priors,
     check_target,
     impute_unobserved_columns,
+    transform_wide_columns,
 )
 from ..._data.column_types import hide_far_values
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import DEGENERATE, learn_columns
 from ..._utils.log_weights import check_sample_weight
-from ..._utils.parameters import check_generator
+from ..._utils.parameters import check_flag, check_generator
 from ...learners.initial_mixture import impute_normal
 from ...training.part_reports import PartReports
 from .._base import unchanged_on_error
@@ -64,6 +65,10 @@ class NNMRFBayesClassifier(DensityClassifier):
     priors : array-like of shape (n_classes,), optional
         Prior probabilities of the classes, in the order of ``classes_``. They must sum to 1. By
         default they are the (weighted) shares of the classes in the training rows.
+    transform_columns : bool, default=True
+        Whether numbers with wide tails are transformed before they are standardised, for example to
+        their logarithms. Densities and samples are in the units of the columns. With
+        ``prior_covariance`` of the potentials, no column is transformed.
     n_jobs : int, optional
         Number of parallel jobs over classes. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
@@ -80,8 +85,9 @@ class NNMRFBayesClassifier(DensityClassifier):
     class_prior_ : ndarray of shape (n_classes,)
         Prior probability of each class.
     densities_ : list of NNMRFDensity
-        Density of each class. Its rows have continuous columns that are standardised over all
-        classes. Categories are replaced by their positions in ``categories_``.
+        Density of each class. Its rows have continuous columns that are transformed, and then
+        standardised over all classes. Categories are replaced by their positions in
+        ``categories_``.
     column_types_ : list of str
         Type of each column.
     categories_ : list of ndarray
@@ -122,6 +128,7 @@ class NNMRFBayesClassifier(DensityClassifier):
         column_types="auto",
         categories="auto",
         priors=None,
+        transform_columns=True,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -130,6 +137,7 @@ class NNMRFBayesClassifier(DensityClassifier):
         self.column_types = column_types
         self.categories = categories
         self.priors = priors
+        self.transform_columns = transform_columns
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -162,7 +170,7 @@ class NNMRFBayesClassifier(DensityClassifier):
         """
         with unchanged_on_error(self):
             networks = self._check_networks()
-            table = self._read_table(X, y, sample_weight)
+            table = self._read_table(X, y, sample_weight, networks)
             priors = check_priors(self.priors, table.shares)
             reports = PartReports(self, X, y, len(table.classes))
             rng = check_generator(self.random_state)
@@ -182,7 +190,7 @@ class NNMRFBayesClassifier(DensityClassifier):
             vars(self).update(fitted)
         return self
 
-    def _read_table(self, X, y, sample_weight):
+    def _read_table(self, X, y, sample_weight, networks):
         """Return the encoded training rows, labels and weights."""
         rows = read_columns(self, X, reset=True)
         y = check_target(self, X, y)
@@ -193,6 +201,11 @@ class NNMRFBayesClassifier(DensityClassifier):
         given = self.column_types, self.categories
         columns = learn_columns(X, rows, column_names(self), *given, weights)
         classes, labels = np.unique(y, return_inverse=True)
+        check_flag("transform_columns", self.transform_columns)
+        if (
+            self.transform_columns and networks.prior_covariance is None
+        ):  # its units are those of columns
+            columns = transform_wide_columns(columns, rows, labels, weights)
         codes, columns = _hide_far_values(columns.encode(rows), columns, labels, weights)
         check_classes(codes, labels, classes, columns)
         return Table(codes, labels, classes, weights, columns)
