@@ -7,7 +7,7 @@ from estimator_models import rings
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_softmax
-from scipy.stats import multivariate_t
+from scipy.stats import multivariate_t, norm, rankdata
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from skmrf import NNMRFClassifier
 from skmrf.estimators.nnmrf.label_features import (
     Column,
+    LabelFeatures,
     PrincipalAxes,
     RadialFeatures,
     fit_column,
@@ -117,6 +118,44 @@ def test_an_outlier_does_not_change_the_range(n, seed):
     assert column.scale < 10 * expected.scale
     assert np.ptp(column.standardised(x)) > 0.1 * np.ptp(expected.standardised(x))
     assert np.isfinite(column.standardised(np.array([1e308, -1e308]))).all()
+
+
+def test_normal_scores_of_wide_tails(seed):
+    """The scores depend only on ranks, and a column without wide tails has none."""
+    rng = np.random.default_rng(seed)
+    x, counts = np.exp(3 * rng.normal(size=(300, 2))), rng.integers(1, 5, 300)
+    x[::9] = np.nan
+    column = fit_column(x[:, 0], counts.astype(float), 4, {"name": "x"})
+    found = column.normal_features(x[:, 0])[0]
+    shares = (rankdata(x[:, 0], nan_policy="omit") - 0.5) / np.count_nonzero(~np.isnan(x[:, 0]))
+    is_inside = np.abs(shares - 0.5) < 0.4
+    assert np.corrcoef(norm.ppf(shares[is_inside]), found[is_inside])[0, 1] > 0.99
+    assert_array_equal(found[::9], 0.0)
+    observed = ~np.isnan(x[:, 0])
+    weights = counts[observed]
+    assert_allclose(np.average(found[observed], weights=weights), 0.0, atol=1e-9)
+    assert_allclose(np.average(found[observed] ** 2, weights=weights), 1.0)
+    again = np.repeat(x[:, 0], counts)
+    repeated = fit_column(again, np.ones(len(again)), 4, {"name": "x"})
+    assert_allclose(repeated.normal_features(x[:, 0])[0], found, atol=1e-9)
+    normal = fit_column(np.log(x[:, 1]), np.ones(300), 4, {"name": "x"})
+    assert_array_equal(normal.normal_features(x[:, 1]), normal.linear_features(x[:, 1]))
+    found = LabelFeatures([normal])
+    found.learn_means([x[:, 1]], np.ones(300))
+    found = found.transform([x[:, 1]])
+    assert found["normal"] is found["linear"]
+
+
+def test_quadratic_member_of_log_normal_columns(seed):
+    """The logarithms of the classes differ in their means, so that the Bayes rule is known."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(1200) % 2
+    Z = rng.normal(size=(1200, 4)) + np.where(y, 0.6, -0.6)[:, None]
+    p = 1 / (1 + np.exp(-1.2 * Z.sum(axis=1) * np.where(y, 1, -1)))
+    X = np.exp(3 * Z)
+    model = NNMRFClassifier(("quadratic",), random_state=seed).fit(X[:600], y[:600])
+    logs = model.predict_log_proba(X[600:])[np.arange(600), y[600:]]
+    assert -logs.mean() < -np.log(p[600:]).mean() + 0.04
 
 
 def test_unseen_categories_are_missing():

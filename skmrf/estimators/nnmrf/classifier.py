@@ -20,7 +20,7 @@ from .label_members import (
     assign_folds,
     learn_exponents,
 )
-from .label_networks import NETWORKS, Kind, NetworkSettings, learn_member
+from .label_networks import NETWORKS, Kind, NetworkSettings, feature_set, learn_member
 from .label_screening import Screening
 
 POTENTIALS = "linear", "spline", "quadratic", "radial", "relu", "selu", "tanh"
@@ -42,8 +42,9 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     of all columns. The potentials of columns are linear, or piecewise linear splines. The potential
     of all columns is the log density of a Student t distribution, or a network with one hidden
     layer. Its hidden units are either radial basis functions with training rows as centres, or
-    units that are learned. Categories are one-hot encoded. Missing values have an indicator, and
-    otherwise the mean of the column.
+    units that are learned. The potentials of all columns depend on normal scores of columns with
+    wide tails. Categories are one-hot encoded. Missing values have an indicator, and otherwise the
+    mean of the column.
 
     Members with linear, spline and radial potentials are convex problems. Cross-validation selects
     their L2 penalty. It also selects how the covariances of Student t distributions are shrunk. The
@@ -348,9 +349,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         settings = {k: params[k] for k in NetworkSettings.__dataclass_fields__ if k in params}
         tasks = []
         for kind in kinds:
-            is_spline = kind.potential == "spline"
-            F, kept = features[is_spline], relevant[is_spline]
-            kept = kept if kind.columns == "relevant" else None
+            name = feature_set(kind)
+            F, kept = features[name], relevant[name] if kind.columns == "relevant" else None
             if kind.potential in NETWORKS:
                 chosen = NetworkSettings(kind.potential, **settings)
                 tasks.append((kind, F, rows, kept, subset, chosen, int(rng.integers(2**31))))
@@ -385,7 +385,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         features = self._features.transform(read_columns(self, X, reset=False))
         logs = []
         for kind, mapping, member in zip(self.kinds_, self._mappings, self.members_, strict=True):
-            F = features[kind.potential == "spline"]
+            F = features[feature_set(kind)]
             logs.append(member.log_proba(F if mapping is None else mapping.transform(F)))
         return np.stack(logs)
 
@@ -431,13 +431,14 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
 
 
 def _relevant_features(features, screening, folds):
-    """Return the positions of relevant linear and spline features, for each fold and all rows."""
+    """Return the positions of relevant features in each set, for each fold and all rows."""
     if screening is None:
-        return None, None
+        return None
     parts = [*screening.of_folds(folds), screening.selected]
-    return [
-        [np.flatnonzero(np.isin(owners, part)) for part in parts] for owners in features.owners()
-    ]
+    return {
+        name: [np.flatnonzero(np.isin(owners, part)) for part in parts]
+        for name, owners in features.owners().items()
+    }
 
 
 def check_not_empty(name, values, choices=""):

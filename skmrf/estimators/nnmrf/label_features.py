@@ -1,9 +1,10 @@
-"""Features of the potentials of a classifier: numbers, splines and radial units."""
+"""Features of the potentials of a classifier: numbers, normal scores, splines and radial units."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.stats import norm
 
 from ..._data.categories import blank_unseen, check_categories, encode, find_categories
 from ..._data.column_types import (
@@ -18,6 +19,9 @@ from ..._utils.warn import warn_caller
 
 TAIL = 0.01  # share of each tail that does not count in the range of a column
 MAX_REACH = 10.0  # of the range beyond the quartiles, in interquartile ranges
+FEW_VALUES = 20  # distinct values of a column
+SCORED_SHARES = np.linspace(0, 1, 101)  # of the rows, at the quantiles that have normal scores
+FEATURE_SETS = "linear", "normal", "spline"
 RADIAL_SCALE = 10.0  # so that one path of penalties suits all features
 
 
@@ -41,6 +45,8 @@ class Column:
         Knots of the spline. There are none for nominal columns.
     has_missing : bool
         Whether the training rows have missing entries.
+    normal_scores : ndarray of shape (2, n_quantiles)
+        Quantiles of the standardised numbers of a column with wide tails, and their normal scores.
     """
 
     name: object
@@ -52,6 +58,7 @@ class Column:
     scale: float = 1.0
     knots: np.ndarray = ()
     has_missing: bool = False
+    normal_scores: np.ndarray = ()
 
     def to_numbers(self, column):
         """Return numbers or category codes, with nan for missing entries and unseen categories."""
@@ -67,12 +74,24 @@ class Column:
             z = (np.clip(x, self.low, self.high) - self.mean) / self.scale
         return np.where(np.isnan(x), 0.0, z)
 
+    def features(self, name, x):
+        """Return the list of features of a set: "linear", "normal" or "spline"."""
+        return getattr(self, f"{name}_features")(x)
+
     def linear_features(self, x):
         """Return the list of features of the linear potential of the column."""
         indicators = [np.isnan(x).astype(float)] if self.has_missing else []
         if self.is_nominal:
             return [(x == k).astype(float) for k in range(len(self.categories))] + indicators
         return [self.standardised(x), *indicators]
+
+    def normal_features(self, x):
+        """Return the list of linear features, with normal scores if the column has wide tails."""
+        features = self.linear_features(x)
+        if len(self.normal_scores):
+            scores = np.interp(features[0], *self.normal_scores)
+            features[0] = np.where(np.isnan(x), 0.0, scores)
+        return features
 
     def spline_features(self, x):
         """Return the list of features of the piecewise linear potential of the column."""
@@ -139,7 +158,12 @@ def fit_column(x, weights, n_knots, column):
         scale=width * spread,
         has_missing=has_missing,
     )
-    return Column(**vars(fitted) | {"knots": find_knots(fitted.standardised(x), weights, n_knots)})
+    z = fitted.standardised(x)
+    learned = {
+        "knots": find_knots(z, weights, n_knots),
+        "normal_scores": find_normal_scores(z, weights),
+    }
+    return Column(**vars(fitted) | learned)
 
 
 def find_knots(z, weights, n_knots):
@@ -148,6 +172,26 @@ def find_knots(z, weights, n_knots):
     if len(distinct) <= min(20, n_knots + 1):
         return distinct
     return np.unique(weighted_quantiles(z, weights, np.linspace(0, 1, n_knots + 1)))
+
+
+def find_normal_scores(z, weights):
+    """Return quantiles of a column with wide tails, and their normal scores.
+
+    The scores of the rows have mean 0 and variance 1. A column without wide tails, or with at most
+    20 distinct values, has no scores.
+    """
+    values, owners = np.unique(z, return_inverse=True)
+    low, first, third, high = weighted_quantiles(z, weights, [TAIL, 0.25, 0.75, 1 - TAIL])
+    if high - low <= MAX_REACH * (third - first) or len(values) <= FEW_VALUES:
+        return ()
+    counts = np.bincount(owners, weights)
+    scores = norm.ppf((np.cumsum(counts) - 0.5 * counts) / counts.sum())
+    knots = np.unique(np.searchsorted(values, weighted_quantiles(z, weights, SCORED_SHARES)))
+    values, scores = values[knots], scores[knots]
+    found = np.interp(z, values, scores)
+    mean = np.average(found, weights=weights)
+    spread = np.sqrt(np.average((found - mean) ** 2, weights=weights))
+    return np.stack([values, (scores - mean) / spread])
 
 
 def weighted_quantiles(x, weights, shares):
@@ -172,7 +216,7 @@ def weighted_quantiles(x, weights, shares):
 
 
 class LabelFeatures:
-    """Features of rows: linear, spline, and radial with random centres.
+    """Sets of features of rows: linear features, linear features with normal scores, and splines.
 
     Parameters
     ----------
@@ -188,18 +232,21 @@ class LabelFeatures:
         return [c.to_numbers(column) for c, column in zip(self.columns, columns, strict=True)]
 
     def owners(self):
-        """Return the column of each linear, and of each spline feature."""
-        x = np.zeros(1)
-        counts = [[len(c.linear_features(x)), len(c.spline_features(x))] for c in self.columns]
-        return [np.repeat(np.arange(len(self.columns)), n) for n in zip(*counts, strict=True)]
+        """Return the column of each feature, for each set of features."""
+        x, numbers = np.zeros(1), np.arange(len(self.columns))
+        return {
+            name: np.repeat(numbers, [len(c.features(name, x)) for c in self.columns])
+            for name in FEATURE_SETS
+        }
 
     def learn_means(self, columns, weights):
-        """Store the weighted means of the features, which :meth:`linear` and others subtract."""
-        self.means = [0.0, 0.0]
-        self.means = [np.average(F, axis=0, weights=weights) for F in self.transform(columns)]
+        """Store the weighted means of the features, which :meth:`transform` subtracts."""
+        self.means = dict.fromkeys(FEATURE_SETS, 0.0)
+        found = self.transform(columns)
+        self.means = {name: np.average(F, axis=0, weights=weights) for name, F in found.items()}
 
     def transform(self, columns):
-        """Return the centred linear and spline features of rows.
+        """Return the centred features of rows.
 
         Parameters
         ----------
@@ -208,17 +255,21 @@ class LabelFeatures:
 
         Returns
         -------
-        linear : ndarray of shape (n_rows, n_linear)
-            Standardised numbers, indicators of categories, and indicators of missing entries.
-        spline : ndarray of shape (n_rows, n_spline)
-            The same, with piecewise linear features in place of numbers.
+        dict
+            Arrays of shape (n_rows, n_features). "linear": standardised numbers, indicators of
+            categories, and indicators of missing entries. "normal": the same, with normal scores
+            of columns with wide tails. "spline": the same, with piecewise linear features in place
+            of numbers.
         """
         pairs = list(zip(self.columns, self.to_numbers(columns), strict=True))
-        found = (
-            np.stack([f for c, x in pairs for f in c.linear_features(x)], axis=1),
-            np.stack([f for c, x in pairs for f in c.spline_features(x)], axis=1),
-        )
-        return [F - mean for F, mean in zip(found, self.means, strict=True)]
+        found = {}
+        for name in FEATURE_SETS:
+            if name == "normal" and not any(len(c.normal_scores) for c in self.columns):
+                found[name] = found["linear"]  # the same array saves memory
+                continue
+            F = np.stack([f for c, x in pairs for f in c.features(name, x)], axis=1)
+            found[name] = F - self.means[name]
+        return found
 
 
 def learn_features(X, columns, names, column_types, categories, weights, n_knots):

@@ -38,6 +38,11 @@ class Kind(NamedTuple):
     columns: str = "all"
 
 
+def feature_set(kind):
+    """Return the name of the set of features on which a kind of member depends."""
+    return kind.potential if kind.potential in ("linear", "spline") else "normal"
+
+
 def activate(z, activation):
     """Return the activations of hidden units."""
     if activation == "tanh":
@@ -276,7 +281,7 @@ def features_of_folds(kind, F, rows, columns, centers):
     kind : Kind
         Kind of potentials.
     F : ndarray of shape (n_rows, n_features)
-        Linear or spline features.
+        Features of the set of the member.
     rows : LabelRows
         Labels, weights and folds.
     columns : list of ndarray of int, or None
@@ -312,7 +317,7 @@ def learn_member(kind, F, rows, columns, given, settings, seed):
     kind : Kind
         Kind of potentials.
     F : ndarray of shape (n_rows, n_features)
-        Linear or spline features.
+        Features of the set of the member.
     rows : LabelRows
         Labels, weights and folds.
     columns : list of ndarray of int, or None
