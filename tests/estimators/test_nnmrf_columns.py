@@ -479,3 +479,28 @@ def test_members_of_relevant_columns_ignore_other_columns(seed):
     assert len(model.relevant_columns_) == 0
     with pytest.raises(ValueError, match="select_columns must be True or False; got 1"):
         NNMRFClassifier(select_columns=1).fit(X, y)
+
+
+def test_relu_networks_receive_splines_unless_they_are_many(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(200, 30))
+    y = np.where(X[:, 0] > 0, "a", "b")
+    given = {"max_iter": 3, "random_state": seed}
+    model = NNMRFClassifier(("relu", "tanh"), **given).fit(X, y)
+    n_inputs = {
+        (kind.potential, kind.columns): member.networks.theta[0].shape[1]
+        for kind, member in zip(model.kinds_, model.members_, strict=True)
+    }
+    assert n_inputs["relu", "all"] == n_inputs["tanh", "all"] == 30
+    n_relevant = n_inputs["tanh", "relevant"]
+    assert n_relevant < 15
+    assert n_inputs["relu", "relevant"] == 12 * n_relevant
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_relu_networks_learn_thresholds(seed):
+    """The labels are the colours of a chessboard, so that each column has three thresholds."""
+    X = np.random.default_rng(seed).uniform(0, 4, (1600, 2))
+    y = np.floor(X).sum(axis=1) % 2
+    model = NNMRFClassifier(("relu",), random_state=seed).fit(X[:800], y[:800])
+    assert model.score(X[800:], y[800:]) > 0.9

@@ -64,7 +64,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         - "quadratic": log density of each class, as in regularised discriminant analysis. More than
           300 features are projected on their 300 principal axes.
         - "radial": network of radial basis functions of all columns.
-        - "relu", "selu", "tanh": network of all columns with this activation function.
+        - "relu", "selu", "tanh": network of all columns with this activation function. The inputs
+          of "relu" are piecewise linear functions of the columns, if there are at most 300.
     n_knots : int, default=12
         Maximum number of intervals of the spline of a column, at least 1. Knots are quantiles. An
         interval has at least five rows. A column with at most 20 distinct values has a knot at each
@@ -268,8 +269,9 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
             folds = assign_folds(labels, self._n_folds(len(y)), rng)
             rows = LabelRows(targets, weights, folds)
             relevant = _relevant_features(features, screening, folds)
-            given = features.transform(columns), relevant, rows
-            tasks, subset = self._member_tasks(kinds, *given, rng)
+            found = features.transform(columns)
+            sets = _feature_sets(kinds, found, relevant)
+            tasks, subset = self._member_tasks(kinds, sets, found, relevant, rows, rng)
             learned = reports.learn("member", "members", learn_member, tasks, n_jobs=self.n_jobs)
             if not learned:
                 raise KeyboardInterrupt
@@ -285,6 +287,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
                 "categories_": categories,
                 "n_iter_": max(1, *(member.n_iter for member in members)),
                 "_features": features,
+                "_feature_sets": sets[: len(members)],
                 "_mappings": maps,
             }
             reports.finish(fitted)
@@ -338,7 +341,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         screening = Screening(features.to_numbers(columns), is_nominal, targets, weights)
         return screening if len(screening.selected) else None
 
-    def _member_tasks(self, kinds, features, relevant, rows, rng):
+    def _member_tasks(self, kinds, sets, features, relevant, rows, rng):
         """Return the arguments of :func:`learn_member`, and the rows that compare the members."""
         n = len(rows.weights)
         subset = np.arange(n)
@@ -348,8 +351,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         params = self.get_params()
         settings = {k: params[k] for k in NetworkSettings.__dataclass_fields__ if k in params}
         tasks = []
-        for kind in kinds:
-            name = feature_set(kind)
+        for kind, name in zip(kinds, sets, strict=True):
             F, kept = features[name], relevant[name] if kind.columns == "relevant" else None
             if kind.potential in NETWORKS:
                 chosen = NetworkSettings(kind.potential, **settings)
@@ -384,8 +386,9 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         check_is_fitted(self)
         features = self._features.transform(read_columns(self, X, reset=False))
         logs = []
-        for kind, mapping, member in zip(self.kinds_, self._mappings, self.members_, strict=True):
-            F = features[feature_set(kind)]
+        parts = self._feature_sets, self._mappings, self.members_
+        for name, mapping, member in zip(*parts, strict=True):
+            F = features[name]
             logs.append(member.log_proba(F if mapping is None else mapping.transform(F)))
         return np.stack(logs)
 
@@ -428,6 +431,14 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _feature_sets(kinds, features, relevant):
+    """Return the name of the set of features of each member."""
+    counts = {"all": features["spline"].shape[1]}
+    if relevant is not None:
+        counts["relevant"] = max(map(len, relevant["spline"]))
+    return [feature_set(kind.potential, counts[kind.columns]) for kind in kinds]
 
 
 def _relevant_features(features, screening, folds):

@@ -18,6 +18,7 @@ MAX_LOSS_RATIO = 1.3  # a larger held-out loss, relative to the best, is diverge
 BLOCK_SIZE = 4096  # rows that are predicted together, to bound memory
 NETWORKS = "relu", "selu", "tanh"
 MAX_AXES = 300  # of the covariances of classes
+MAX_SPLINES = 300  # features of a network
 
 
 class Kind(NamedTuple):
@@ -38,9 +39,16 @@ class Kind(NamedTuple):
     columns: str = "all"
 
 
-def feature_set(kind):
-    """Return the name of the set of features on which a kind of member depends."""
-    return kind.potential if kind.potential in ("linear", "spline") else "normal"
+def feature_set(potential, n_splines):
+    """Return the name of the set of features on which a member depends.
+
+    Hidden units with the activation function "relu" receive splines, because they learn thresholds
+    of single columns from few rows then. If there were more than 300 such features, training would
+    take long, so they receive normal scores.
+    """
+    if potential == "relu" and n_splines <= MAX_SPLINES:
+        return "spline"
+    return potential if potential in ("linear", "spline") else "normal"
 
 
 def activate(z, activation):
