@@ -12,7 +12,7 @@ from skmrf import NNMRFClassifier
 from skmrf.estimators.nnmrf import label_screening
 from skmrf.estimators.nnmrf.gaussian_base import precision_on_graph, shrunk_covariance
 from skmrf.estimators.nnmrf.initial_energy import resolve_edges
-from skmrf.estimators.nnmrf.label_features import FoldFeatures
+from skmrf.estimators.nnmrf.label_features import FoldFeatures, fit_column
 from skmrf.estimators.nnmrf.label_members import LabelRows, assign_folds
 from skmrf.estimators.nnmrf.label_networks import (
     Kind,
@@ -504,3 +504,30 @@ def test_relu_networks_learn_thresholds(seed):
     y = np.floor(X).sum(axis=1) % 2
     model = NNMRFClassifier(("relu",), random_state=seed).fit(X[:800], y[:800])
     assert model.score(X[800:], y[800:]) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("n_values", "n_rows", "unit", "n_expected"),
+    [
+        (20, 100, 0.5, 20),
+        (20, 99, 0.5, 13),
+        (21, 2000, 0.5, 13),
+        (64, 1280, 1.0, 64),
+        (64, 1279, 1.0, 13),
+        (65, 2000, 1.0, 13),
+    ],
+)
+def test_knots_at_distinct_values(n_values, n_rows, unit, n_expected, seed):
+    x = np.random.default_rng(seed).permutation(np.resize(np.arange(n_values), n_rows)) * unit
+    column = fit_column(x, np.ones(n_rows), 12, {"name": "x"})
+    assert len(column.knots) == n_expected
+    assert np.isin(column.knots, column.standardised(x)).all()
+
+
+def test_effects_of_codes(seed):
+    """Each of 40 whole numbers has its own effect on the label, which is almost certain."""
+    rng = np.random.default_rng(seed)
+    X = rng.permutation(np.resize(np.arange(40), 1600))[:, None]
+    y = rng.permutation(40)[X[:, 0]] % 2
+    model = NNMRFClassifier(("spline",), random_state=seed).fit(X[:1000], y[:1000])
+    assert model.score(X[1000:], y[1000:]) > 0.95

@@ -68,8 +68,10 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
           of "relu" are piecewise linear functions of the columns, if there are at most 300.
     n_knots : int, default=12
         Maximum number of intervals of the spline of a column, at least 1. Knots are quantiles. An
-        interval has at least five rows. A column with at most 20 distinct values has a knot at each
-        value.
+        interval has at least five rows. There can be more intervals if there are few distinct
+        values: A column with at most 20 distinct values, and at least five rows for each on
+        average, has a knot at each value. So has a column of whole numbers with at most 64 distinct
+        values, and at least 20 rows for each on average.
     n_centers : int, default=250
         Maximum number of radial basis functions, at least 1.
     widths : sequence of float, default=(0.8, 1.4)

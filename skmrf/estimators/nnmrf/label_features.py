@@ -19,7 +19,8 @@ from ..._utils.warn import warn_caller
 
 TAIL = 0.01  # share of each tail that does not count in the range of a column
 MAX_REACH = 10.0  # of the range beyond the quartiles, in interquartile ranges
-FEW_VALUES = 20  # distinct values of a column
+FEW_VALUES, MIN_ROWS_PER_VALUE = 20, 5  # of a column with a knot at each distinct value
+MAX_CODES, MIN_ROWS_PER_CODE = 64, 20  # the same, for whole numbers
 SCORED_SHARES = np.linspace(0, 1, 101)  # of the rows, at the quantiles that have normal scores
 FEATURE_SETS = "linear", "normal", "spline"
 RADIAL_SCALE = 10.0  # so that one path of penalties suits all features
@@ -115,8 +116,8 @@ def fit_column(x, weights, n_knots, column):
     weights : ndarray of shape (n_rows,)
         Weight of each row.
     n_knots : int
-        Largest number of intervals of the spline. Columns with up to 20 distinct values have a knot
-        at each value.
+        Largest number of intervals of the spline. Columns with few distinct values have a knot at
+        each value.
     column : dict
         Other attributes of :class:`Column`.
 
@@ -160,16 +161,22 @@ def fit_column(x, weights, n_knots, column):
     )
     z = fitted.standardised(x)
     learned = {
-        "knots": find_knots(z, weights, n_knots),
+        "knots": find_knots(z, weights, n_knots, (x == np.round(x)).all()),
         "normal_scores": find_normal_scores(z, weights),
     }
     return Column(**vars(fitted) | learned)
 
 
-def find_knots(z, weights, n_knots):
-    """Return the distinct quantiles of a column, or its distinct values if they are few."""
+def find_knots(z, weights, n_knots, is_whole):
+    """Return the distinct values of a column if they are few, otherwise distinct quantiles.
+
+    Whole numbers can have more distinct values, because they can be codes of categories.
+    """
     distinct = np.unique(z)
-    if len(distinct) <= min(20, n_knots + 1):
+    n, n_rows = len(distinct), len(z)
+    has_few = n <= FEW_VALUES and n_rows >= MIN_ROWS_PER_VALUE * n
+    has_codes = is_whole and n <= MAX_CODES and n_rows >= MIN_ROWS_PER_CODE * n
+    if n <= n_knots + 1 or has_few or has_codes:
         return distinct
     return np.unique(weighted_quantiles(z, weights, np.linspace(0, 1, n_knots + 1)))
 
