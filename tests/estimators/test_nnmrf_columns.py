@@ -4,6 +4,7 @@ from itertools import combinations
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import chi2_contingency, multivariate_normal
@@ -12,7 +13,7 @@ from skmrf import NNMRFClassifier
 from skmrf.estimators.nnmrf import label_screening
 from skmrf.estimators.nnmrf.gaussian_base import precision_on_graph, shrunk_covariance
 from skmrf.estimators.nnmrf.initial_energy import resolve_edges
-from skmrf.estimators.nnmrf.label_features import FoldFeatures, fit_column
+from skmrf.estimators.nnmrf.label_features import FoldFeatures, find_levels, fit_column
 from skmrf.estimators.nnmrf.label_members import LabelRows, assign_folds
 from skmrf.estimators.nnmrf.label_networks import (
     Kind,
@@ -531,3 +532,47 @@ def test_effects_of_codes(seed):
     y = rng.permutation(40)[X[:, 0]] % 2
     model = NNMRFClassifier(("spline",), random_state=seed).fit(X[:1000], y[:1000])
     assert model.score(X[1000:], y[1000:]) > 0.95
+
+
+@pytest.mark.parametrize("categories", ["auto", [["a", "b", "c", "d", "e"]]])
+def test_rare_and_unseen_categories_share_a_level(categories, seed):
+    rng = np.random.default_rng(seed)
+    kind = rng.permutation(np.array(["a"] * 30 + ["b"] * 30 + ["c", "d"], dtype=object))
+    X = pd.DataFrame({"kind": kind, "z": rng.normal(size=62)})
+    y = np.where(kind == "a", 1, 0)
+    model = NNMRFClassifier(("linear",), categories=categories, random_state=seed).fit(X, y)
+    known = ["a", "b", "c", "d"] if categories == "auto" else categories[0]
+    assert model.categories_[0].tolist() == known
+    assert len(model.members_[0].coef) == 3 + 1 + 1  # levels, number and bias
+    rows = pd.DataFrame({"kind": ["c", "d", "e", "new", "b", None], "z": 0.0})
+    p = model.predict_proba(rows)[:, 1]
+    assert_allclose(p[1:4], p[0])
+    assert np.unique(p.round(6)).size == 3
+
+
+def test_declared_categories_without_rows_are_missing(seed):
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"kind": pd.Categorical(rng.permutation(list("ab") * 30), list("abc"))})
+    model = NNMRFClassifier(("linear", "tanh"), max_iter=5, random_state=seed).fit(X, X["kind"])
+    p = model.predict_proba(pd.DataFrame({"kind": pd.Categorical(["c", None], list("abc"))}))
+    assert_array_equal(p[0], p[1])
+
+
+def test_most_frequent_of_many_categories_have_levels():
+    codes = np.repeat(np.arange(1400), np.where(np.arange(1400) % 2, 4, 2))
+    levels = find_levels(codes, {"name": "x", "categories": np.arange(1400)})
+    assert np.unique(levels).size == 1000
+    assert np.unique(levels[1:1400:2]).size == 700
+    assert levels[1400] == levels.max() == 999
+
+
+def test_unique_names_are_ignored(seed):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=60)
+    X = pd.DataFrame({"z": z, "name": [f"id{k}" for k in range(60)]})
+    model = NNMRFClassifier(("linear", "tanh"), max_iter=5, random_state=seed)
+    with pytest.warns(UserWarning, match="No category of column 'name' occurs in several rows"):
+        model.fit(X, z > 0)
+    assert len(model.members_[0].coef) == 3
+    expected = model.predict_proba(X)
+    assert_array_equal(model.predict_proba(X.assign(name="new")), expected)

@@ -43,8 +43,9 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     of all columns is the log density of a Student t distribution, or a network with one hidden
     layer. Its hidden units are either radial basis functions with training rows as centres, or
     units that are learned. The potentials of all columns depend on normal scores of columns with
-    wide tails. Categories are one-hot encoded. Missing values have an indicator, and otherwise the
-    mean of the column.
+    wide tails. Categories are one-hot encoded. All categories with a single row have one indicator,
+    and so have all but the 999 most frequent ones. Missing values have an indicator, and otherwise
+    the mean of the column.
 
     Members with linear, spline and radial potentials are convex problems. Cross-validation selects
     their L2 penalty. It also selects how the covariances of Student t distributions are shrunk. The
@@ -373,7 +374,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         ----------
         X : array-like or frame of shape (n_samples, n_features)
             Rows of numbers and categories. nan, None and NA are missing entries. Categories that
-            were not seen during fit are treated as missing.
+            were not seen during fit are treated as rare, or as missing if none was rare.
 
         Returns
         -------
@@ -401,7 +402,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         ----------
         X : array-like or frame of shape (n_samples, n_features)
             Rows of numbers and categories. nan, None and NA are missing entries. Categories that
-            were not seen during fit are treated as missing.
+            were not seen during fit are treated as rare, or as missing if none was rare.
 
         Returns
         -------
@@ -417,7 +418,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         ----------
         X : array-like or frame of shape (n_samples, n_features)
             Rows of numbers and categories. nan, None and NA are missing entries. Categories that
-            were not seen during fit are treated as missing.
+            were not seen during fit are treated as rare, or as missing if none was rare.
 
         Returns
         -------

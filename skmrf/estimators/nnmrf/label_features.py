@@ -6,7 +6,13 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.stats import norm
 
-from ..._data.categories import blank_unseen, check_categories, encode, find_categories
+from ..._data.categories import (
+    blank_unseen,
+    check_categories,
+    encode,
+    find_categories,
+    missing_mask,
+)
 from ..._data.column_types import (
     DISCRETE_TYPES,
     declared_categories,
@@ -21,6 +27,7 @@ TAIL = 0.01  # share of each tail that does not count in the range of a column
 MAX_REACH = 10.0  # of the range beyond the quartiles, in interquartile ranges
 FEW_VALUES, MIN_ROWS_PER_VALUE = 20, 5  # of a column with a knot at each distinct value
 MAX_CODES, MIN_ROWS_PER_CODE = 64, 20  # the same, for whole numbers
+MIN_CATEGORY_ROWS, MAX_LEVELS = 2, 1000  # of a nominal column
 SCORED_SHARES = np.linspace(0, 1, 101)  # of the rows, at the quantiles that have normal scores
 FEATURE_SETS = "linear", "normal", "spline"
 RADIAL_SCALE = 10.0  # so that one path of penalties suits all features
@@ -48,6 +55,9 @@ class Column:
         Whether the training rows have missing entries.
     normal_scores : ndarray of shape (2, n_quantiles)
         Quantiles of the standardised numbers of a column with wide tails, and their normal scores.
+    levels : ndarray of shape (n_categories + 1,)
+        Level of each nominal category, and at last of unseen categories. Rare categories share a
+        level. Categories with nan are treated as missing. Ordered categories have no levels.
     """
 
     name: object
@@ -60,14 +70,19 @@ class Column:
     knots: np.ndarray = ()
     has_missing: bool = False
     normal_scores: np.ndarray = ()
+    levels: np.ndarray = ()
 
     def to_numbers(self, column):
-        """Return numbers or category codes, with nan for missing entries and unseen categories."""
+        """Return numbers or codes of categories or levels, with nan for missing entries."""
         if self.categories is None:
             return to_floats(column, self.name)
         known = blank_unseen(column, self.categories)
         codes = encode([known], [self.categories], [self.name])[:, 0]
-        return np.where(codes == MISSING, np.nan, codes)
+        if not len(self.levels):
+            return np.where(codes == MISSING, np.nan, codes)
+        is_unseen = (codes == MISSING) & ~missing_mask(column)
+        levels = self.levels[np.where(is_unseen, len(self.categories), codes)]
+        return np.where(missing_mask(column), np.nan, levels)
 
     def standardised(self, x):
         """Return clipped and standardised numbers; missing entries have the mean, which is 0."""
@@ -83,7 +98,8 @@ class Column:
         """Return the list of features of the linear potential of the column."""
         indicators = [np.isnan(x).astype(float)] if self.has_missing else []
         if self.is_nominal:
-            return [(x == k).astype(float) for k in range(len(self.categories))] + indicators
+            n = int(np.nanmax(self.levels)) + 1 if len(self.levels) else len(self.categories)
+            return [(x == k).astype(float) for k in range(n)] + indicators
         return [self.standardised(x), *indicators]
 
     def normal_features(self, x):
@@ -133,7 +149,8 @@ def fit_column(x, weights, n_knots, column):
         warn_caller(f"Column {column['name']!r} has no observed entry, so it is ignored; drop it.")
         return Column(**column)
     if column.get("is_nominal"):
-        return Column(**column, has_missing=has_missing)
+        levels = find_levels(x.astype(int), column)
+        return Column(**column, has_missing=has_missing, levels=levels)
     low, first, third, high = weighted_quantiles(x, weights, [TAIL, 0.25, 0.75, 1 - TAIL])
     if third > first:  # an outlier in few rows does not change the range
         reach = MAX_REACH * (third - first)
@@ -179,6 +196,26 @@ def find_knots(z, weights, n_knots, is_whole):
     if n <= n_knots + 1 or has_few or has_codes:
         return distinct
     return np.unique(weighted_quantiles(z, weights, np.linspace(0, 1, n_knots + 1)))
+
+
+def find_levels(codes, column):
+    """Return the level of each category, and at last the level of unseen categories.
+
+    Frequent categories have a level each. The others share the last level if any of them has a row,
+    because unseen categories resemble them. Otherwise they have nan.
+    """
+    counts = np.bincount(codes, minlength=len(column["categories"]))
+    if counts.max() < MIN_CATEGORY_ROWS:
+        warn_caller(
+            f"No category of column {column['name']!r} occurs in several rows, so its categories "
+            "are ignored; drop the column."
+        )
+    order = np.argsort(-counts, kind="stable")[: MAX_LEVELS - 1]
+    frequent = np.sort(order[counts[order] >= MIN_CATEGORY_ROWS])
+    has_rare = counts[frequent].sum() < len(codes)
+    levels = np.full(len(counts) + 1, len(frequent) if has_rare else np.nan)
+    levels[frequent] = np.arange(len(frequent))
+    return levels
 
 
 def find_normal_scores(z, weights):
