@@ -19,6 +19,7 @@ MIN_EXAMPLES = 10  # with fewer examples, alpha="auto" is the default strength
 HELD_OUT = 0.15
 FACTOR, MAX_TRIALS, N_TRIAL_ITER = 3.0, 4, 30
 N_PERCEPTRON_EPOCHS = 20
+N_SMALL_GAINS, MAX_GRADIENT = 3, 50.0  # one small gain can occur far from the optimum
 
 
 def initial_energy(graphs, n_labels, graph, feature_labels):
@@ -82,6 +83,8 @@ def make_settings(parameters, learner, energy, data, alpha, score=None):
         score=score,
         default_optimizer=_default_optimizer(learner, parameters.penalty, alpha),
         min_gain=1000.0 * parameters.tol**2,
+        n_small_gains=N_SMALL_GAINS,
+        max_gradient=MAX_GRADIENT * parameters.tol,
     )
     if not learner.has_margin and settings.optimizer is not None:
         if parameters.has_default_rate(settings.optimizer):

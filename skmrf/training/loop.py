@@ -255,6 +255,8 @@ class SolverIteration:
             settings.multiplicity,
             settings.min_gain,
             make_preconditioner(progress.state.energy, self.data, settings.penalty),
+            n_small_gains=settings.n_small_gains,
+            max_gradient=settings.max_gradient,
         )
         if progress.state.optimizer is None:
             solver_state = run_with_objective(

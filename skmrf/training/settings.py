@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from .optimizers import Adam
 from .penalties import NoPenalty
 from .schedules import AdaptiveRate
@@ -44,6 +46,10 @@ class Settings:
         Largest gradient entry at which a deterministic solver stops.
     min_gain : float
         Increase of the objective in one iteration, in nats, at which L-BFGS has converged.
+    n_small_gains : int
+        Number of successive increases of at most ``min_gain`` at which L-BFGS has converged.
+    max_gradient : float
+        Largest entry of the gradient at which an increase of at most ``min_gain`` counts.
     average : bool
         Whether to keep and return the mean of the iterates since the last change of the rate.
     recency : float
@@ -79,6 +85,8 @@ class Settings:
     max_iter: int | None = None
     tol: float = 1e-6
     min_gain: float = 0.0
+    n_small_gains: int = 1
+    max_gradient: float = np.inf
     average: bool = True
     recency: float = 0.0
     resolution: float = 0.0

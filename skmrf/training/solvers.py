@@ -68,11 +68,14 @@ class LBFGSState(SolverState):
         gradient, and :math:`1 / y^\top s`. The vectors contain all parameters.
     gamma : float
         Scale :math:`s^\top y / y^\top P y` of the initial inverse Hessian P.
+    n_small : int
+        Number of successive iterations, up to the last one, whose increase was small.
     """
 
     gradient: Any = None
     pairs: tuple = ()
     gamma: float = 1.0
+    n_small: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class FISTAState(SolverState):
     step_size: float = 1.0
 
 
-def make_solver(penalty, tol, multiplicity=None, min_gain=0.0, precondition=None):
+def make_solver(penalty, tol, multiplicity=None, min_gain=0.0, precondition=None, **stop):
     """Return a solver that maximises an objective minus a penalty.
 
     Parameters
@@ -115,6 +118,8 @@ def make_solver(penalty, tol, multiplicity=None, min_gain=0.0, precondition=None
     precondition : callable, optional
         Approximate inverse Hessian for L-BFGS: a function from a vector of all parameters to a
         vector. By default the identity.
+    **stop
+        Parameters of :class:`LBFGS`: "n_small_gains" and "max_gradient".
 
     Returns
     -------
@@ -122,26 +127,40 @@ def make_solver(penalty, tol, multiplicity=None, min_gain=0.0, precondition=None
         Solver.
     """
     if penalty.smooth:
-        return LBFGS(penalty, tol, multiplicity, min_gain, precondition)
+        return LBFGS(penalty, tol, multiplicity, min_gain, precondition, **stop)
     return FISTA(penalty, tol, multiplicity)
 
 
 class LBFGS:
     """L-BFGS with the last 5 to 20 steps and a line search for the strong Wolfe conditions.
 
-    It computes in double precision. The parameters are those of :func:`make_solver`.
+    It computes in double precision. The first five parameters are those of :func:`make_solver`.
+
+    Parameters
+    ----------
+    penalty, tol, multiplicity, min_gain, precondition
+        As in :func:`make_solver`.
+    n_small_gains : int, default=1
+        Number of successive increases of at most ``min_gain`` at which L-BFGS has converged.
+    max_gradient : float, default=inf
+        Largest entry of the gradient at which an increase of at most ``min_gain`` counts.
 
     References
     ----------
     J. Nocedal and S. J. Wright, "Numerical optimization" (2006), algorithms 7.4 and 7.5.
     """
 
-    def __init__(self, penalty, tol, multiplicity=None, min_gain=0.0, precondition=None):
+    def __init__(
+        self, penalty, tol, multiplicity=None, min_gain=0.0, precondition=None, *,
+        n_small_gains=1, max_gradient=np.inf,
+    ):  # fmt: skip
         self.penalty = penalty
         self.tol = max(tol, MIN_TOL)
         self.multiplicity = multiplicity or {}
         self.min_gain = min_gain
         self.precondition = precondition
+        self.n_small_gains = n_small_gains
+        self.max_gradient = max_gradient
 
     def start(self, energy):
         """Return the state of the solver before the first iteration."""
@@ -165,10 +184,12 @@ class LBFGS:
             return energy, replace(state, is_done=True, converged=False)
         pairs, gamma = self._update_pairs(state, point, direction)
         new = self._state(point.value, point.gradient, pairs, gamma)
-        min_gain = MIN_GAIN * max(1.0, abs(state.value), abs(point.value))
-        if state.pairs:  # the first step has an arbitrary length
-            min_gain = max(min_gain, self.min_gain)
-        if point.value - state.value <= min_gain:
+        gain = point.value - state.value
+        is_small = gain <= self.min_gain and new.gradient_max <= self.max_gradient
+        if state.pairs and is_small:  # the first step has an arbitrary length
+            new = replace(new, n_small=state.n_small + 1)
+        rounding = MIN_GAIN * max(1.0, abs(state.value), abs(point.value))
+        if gain <= rounding or new.n_small >= self.n_small_gains:
             new = replace(new, is_done=True, converged=True)
         return point.energy, new
 
