@@ -1,7 +1,10 @@
 """Input validation and standardisation of numeric columns."""
 
+from dataclasses import replace
+from typing import NamedTuple
+
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import validate_data
 
@@ -20,6 +23,7 @@ from .frames import (
 
 MAX_CENTRED = 100  # columns of a table whose columns of zeros and ones are centred
 BINARY_SCALE = 0.5  # the standard deviation of as many zeros as ones
+ROUNDING = 1e-14  # relative range of a column that is constant up to rounding
 
 
 def numeric_rows(estimator, X, *, reset, remedy, missing=False, on_device=False, **options):
@@ -211,3 +215,173 @@ def scale_inputs(scaler, X):
         return X
     with np.errstate(over="ignore"):  # the weights have a check of large inputs
         return scaler.transform(dense_rows(X) if scaler.with_mean else X)
+
+
+class FeatureScaling(NamedTuple):
+    """Shift and scale of the features of a conditional random field.
+
+    Dense columns get the mean 0 and the variance 1. Columns of two values become zeros and ones,
+    so indicators are unchanged. Columns of a sparse matrix that are zero in some rows are only
+    divided by the root mean square of their other entries. Features of edges have no intercept:
+    they are centred only if other features of edges sum to 1, for example a column of ones.
+
+    Attributes
+    ----------
+    shift, scale : ndarray of shape (n_features,)
+        Values that are subtracted from the features of nodes, and divisors.
+    edge_shift, edge_scale : ndarray of shape (n_edge_features,)
+        The same for the features of edges.
+    edge_constant : ndarray of shape (n_edge_features,)
+        Weights with which the features of an edge sum to 1, or zeros.
+    """
+
+    shift: np.ndarray
+    scale: np.ndarray
+    edge_shift: np.ndarray
+    edge_scale: np.ndarray
+    edge_constant: np.ndarray
+
+    @classmethod
+    def of(cls, graphs, weights):
+        """Return the scaling of training examples.
+
+        Parameters
+        ----------
+        graphs : LabelGraphs
+            Training examples.
+        weights : ndarray of shape (n_examples,)
+            Weights of the examples, above 0.
+
+        Returns
+        -------
+        FeatureScaling
+            Scaling.
+        """
+        nodes = np.repeat(weights, graphs.sizes)
+        find = _scale_sparse if issparse(graphs.features) else _scale_dense
+        shift, scale = find(graphs.features, nodes / nodes.sum())
+        zeros = np.zeros(graphs.edge_features.shape[1])
+        edges = zeros, zeros + 1.0, zeros
+        if graphs.edges is not None and len(graphs.edges):
+            strength = weights[graphs.example_of_node[graphs.edges[:, 0]]]
+            counts = np.bincount(graphs.edge_types, strength, minlength=len(graphs.edge_features))
+            is_used = counts > 0
+            edges = _scale_edges(graphs.edge_features[is_used], counts[is_used] / counts.sum())
+        return cls(shift, scale, *edges)
+
+    @property
+    def is_identity(self):
+        """True if no feature is changed."""
+        is_shifted = self.shift.any() or self.edge_shift.any()
+        return not is_shifted and (self.scale == 1).all() and (self.edge_scale == 1).all()
+
+    def apply(self, graphs):
+        """Return examples with scaled features."""
+        if self.is_identity:
+            return graphs
+        X = graphs.features
+        if not issparse(X):
+            X = (X - self.shift) / self.scale
+        else:
+            X, moved = X.copy(), np.flatnonzero(self.shift)
+            X.data /= self.scale[X.indices]
+            if len(moved):
+                values = np.tile((-self.shift / self.scale)[moved], X.shape[0])
+                ptr = len(moved) * np.arange(X.shape[0] + 1)
+                X = X + csr_matrix((values, np.tile(moved, X.shape[0]), ptr), shape=X.shape)
+                X.indptr, X.indices = X.indptr.astype(np.int64), X.indices.astype(np.int32)
+        rows = (graphs.edge_features - self.edge_shift) / self.edge_scale
+        return replace(graphs, features=X, edge_features=rows)
+
+    def fold(self, energy):
+        """Return the energy of raw features, given the energy of scaled features."""
+        if self.is_identity:
+            return energy
+        energy = _rescale(energy, 1.0 / self.scale, 1.0 / self.edge_scale)
+        return _move(energy, -self.shift, -self.edge_shift, self.edge_constant)
+
+    def unfold(self, energy):
+        """Return the energy of scaled features, given the energy of raw features."""
+        if self.is_identity:
+            return energy
+        energy = _move(energy, self.shift, self.edge_shift, self.edge_constant)
+        return _rescale(energy, self.scale, self.edge_scale)
+
+
+def _scale_dense(X, weights):
+    """Return the shift and the scale of each column of a dense matrix."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    largest[largest == 0] = 1.0
+    is_constant = high / largest - low / largest <= ROUNDING
+    is_pair = ((low == X) | (high == X)).all(axis=0)
+    mean = np.clip(weights @ X, low, high)
+    deviation = largest * np.sqrt(weights @ ((X / largest - mean / largest) ** 2))
+    shift = np.where(is_pair, low, mean)
+    shift[(low == 1) & (high == 1)] = 0.0
+    scale = np.where(is_pair, high - low, deviation)
+    scale[is_constant | (scale == 0)] = 1.0
+    return shift, scale
+
+
+def _scale_sparse(X, weights):
+    """Return the shift and the scale of each column of a CSR matrix."""
+    shift, scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
+    if (X.data == 1).all():
+        return shift, scale
+    scale = _root_mean_squares(X, weights)
+    is_full = np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0]
+    if is_full.any() and X.has_canonical_format:
+        shift[is_full], scale[is_full] = _scale_dense(X[:, is_full].toarray(), weights)
+    return shift, scale
+
+
+def _scale_edges(Z, weights):
+    """Return the shift and the scale of each feature of edges, and their weights of a constant."""
+    shift, constant = np.zeros(Z.shape[1]), np.zeros(Z.shape[1])
+    scale = _root_mean_squares(csr_matrix(Z), weights)
+    is_base = ((Z == 0) | (Z == 1)).all(axis=0) | (Z[0] == Z).all(axis=0)
+    found = np.linalg.lstsq(Z[:, is_base] / scale[is_base], np.ones(len(Z)))[0] / scale[is_base]
+    if np.allclose(Z[:, is_base] @ found, 1.0):
+        constant[is_base] = found
+        shift[~is_base], scale[~is_base] = _scale_dense(Z[:, ~is_base], weights)
+    return shift, scale, constant
+
+
+def _root_mean_squares(X, weights):
+    """Return the root mean square of the nonzero entries of each column of a CSR matrix, or 1."""
+    n, largest = X.shape[1], abs(X).max(axis=0).toarray().ravel()
+    largest[largest == 0] = 1.0
+    values, strength = X.data / largest[X.indices], np.repeat(weights, np.diff(X.indptr))
+    squares = np.bincount(X.indices, strength * values**2, minlength=n)
+    totals = np.bincount(X.indices, strength * (values != 0), minlength=n)
+    is_known = squares > 0
+    largest[is_known] *= np.sqrt(squares[is_known] / totals[is_known])
+    return largest
+
+
+def _rescale(energy, factors, edge_factors):
+    """Return an energy whose weights of each feature are multiplied by a factor."""
+    coef, tables = energy.theta["coef"], energy.theta["transition"]
+    factors = _per_weight(energy, factors)
+    coef = (coef.T * factors).T
+    tables = (tables.T * edge_factors).T
+    return energy.with_theta(energy.theta | {"coef": coef, "transition": tables})
+
+
+def _move(energy, shift, edge_shift, edge_constant):
+    """Return an energy with the log-potentials that features have after a shift is added."""
+    coef, tables = energy.theta["coef"], energy.theta["transition"]
+    if energy.pairs is None:
+        added = shift @ coef
+    else:
+        terms = _per_weight(energy, shift) * coef
+        added = np.bincount(energy.pairs[1], terms, minlength=energy.n_labels)
+    tables = tables + np.multiply.outer(edge_constant, np.tensordot(edge_shift, tables, axes=1))
+    intercept = energy.theta["intercept"] + added
+    return energy.with_theta(energy.theta | {"intercept": intercept, "transition": tables})
+
+
+def _per_weight(energy, values):
+    """Return the value of the feature of each row of weights."""
+    return values if energy.pairs is None else np.repeat(values, np.diff(energy.pairs[0]))

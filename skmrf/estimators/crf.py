@@ -5,9 +5,10 @@ from sklearn.callback import with_callbacks
 from sklearn.utils import ClassifierTags
 
 from .._data.classes import LabelCodes, check_given
+from .._data.numeric import FeatureScaling
 from .._data.sequences import flatten_labels, has_dicts, read_examples
 from .._data.vectorizer import SequenceVectorizer
-from .._utils.log_weights import check_sample_weight
+from .._utils.log_weights import check_sample_weight, normalized_weights
 from .._utils.parameters import check_choice, check_number_or
 from ..energies.crf import CRFEnergy
 from ..learners.crf import GraphLearner
@@ -262,6 +263,7 @@ class CRF(CRFQueries, LearnedEstimator):
             learner = self._choose_learner(data.X, len(codes.classes))
             if not fit.is_resumed:
                 fit.energy = self._initial_energy(data.X, codes, parameters)
+            scaling, data = self._scale(fit, data)
             fit.begin(data, codes.classes)
             data, held_out = hold_out(data, parameters, fit.rng)
             with fit.parallel():
@@ -270,13 +272,16 @@ class CRF(CRFQueries, LearnedEstimator):
             settings = make_settings(parameters, learner, fit.energy, data, alpha, score)
 
             def attributes(state):
-                return fit.attributes(state) | {
+                found = fit.attributes(state)
+                return found | {
+                    "energy_": scaling.fold(found["energy_"]),
                     "alpha_": alpha,
                     "alpha_path_": path,
                     "classes_": codes.classes,
                     "learner_": clone(learner),
                     "vectorizer_": vectorizer,
                     "_codes": codes,
+                    "_scaling": scaling,
                 }
 
             state = loop.train(fit, learner, data, settings, attributes)
@@ -313,6 +318,15 @@ class CRF(CRFQueries, LearnedEstimator):
         remedy = 'Use fewer features, feature_labels="observed", or raise max_bytes.'
         parameters.check_memory(n_parameters, "weights", remedy)
         return energy
+
+    def _scale(self, fit, data):
+        """Return the scaling of the features, and the examples with scaled features."""
+        scaling = self._scaling if fit.is_resumed else None
+        if scaling is None:
+            scaling = FeatureScaling.of(data.X, normalized_weights(data.log_weights, len(data.X)))
+        if fit.is_resumed and fit.previous is None:
+            fit.energy = scaling.unfold(fit.energy)
+        return scaling, data._replace(X=scaling.apply(data.X))
 
     def _choose_alpha(self, fit, learner, data, parameters):
         """Return the strength of the penalty and its path; set the energy to start at."""

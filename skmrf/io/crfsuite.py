@@ -96,6 +96,7 @@ def read_crfsuite(path, *, max_bytes=MAX_BYTES):
         learner_=CRFLikelihood(),
         vectorizer_=AttributeVectorizer(columns),
         _codes=codes,
+        _scaling=None,
         _loop_state=None,
     )
     return model
