@@ -19,7 +19,7 @@ MIN_EXAMPLES = 10  # with fewer examples, alpha="auto" is the default strength
 HELD_OUT = 0.15
 FACTOR, MAX_TRIALS, N_TRIAL_ITER = 3.0, 4, 30
 N_PERCEPTRON_EPOCHS = 20
-N_SMALL_GAINS, MAX_GRADIENT = 3, 50.0  # one small gain can occur far from the optimum
+N_SMALL_GAINS, MAX_GRADIENT = 3, 20.0  # one small gain can occur far from the optimum
 
 
 def initial_energy(graphs, n_labels, graph, feature_labels):

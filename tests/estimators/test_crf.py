@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from zoo import GRAPH_LEARNERS
 
 from skmrf import CRF, SequenceVectorizer
+from skmrf._data.numeric import FeatureScaling
 from skmrf.exact import label_trees
 from skmrf.learners import SSVM, CRFPropagation, Perceptron
 from skmrf.metrics import sequence_scores
@@ -41,6 +42,10 @@ def make_sequences(rng, n=30, noise=1.0):
         y.append(np.array(["a", "b", "c"])[labels])
         X.append(np.eye(3)[labels] + noise * rng.normal(size=(length, 3)))
     return X, y
+
+
+def name_features(x):
+    return [dict(zip("uvw", row, strict=True)) for row in x.tolist()]
 
 
 @pytest.fixture
@@ -68,12 +73,15 @@ def test_check_estimator_of_classifier():
 @pytest.mark.parametrize("C", [0.1, 10.0])
 def test_rows_are_multinomial_logistic_regression(C):
     X, y = load_iris(return_X_y=True)
-    other = LogisticRegression(C=C, tol=1e-12, max_iter=10_000, solver="newton-cg").fit(X, y)
+    scale = X.std(axis=0)
+    Z = (X - X.mean(axis=0)) / scale
+    other = LogisticRegression(C=C, tol=1e-12, max_iter=10_000, solver="newton-cg").fit(Z, y)
     model = CRF(alpha=1 / (C * len(X)), tol=1e-10).fit(X, y)
-    assert_allclose(model.coef_, other.coef_, atol=1e-6)
-    assert_allclose(model.intercept_ - model.intercept_.mean(), other.intercept_, atol=1e-5)
-    assert_array_equal(model.predict(X), other.predict(X))
-    assert_allclose(model.predict_proba(X), other.predict_proba(X), atol=1e-6)
+    assert_allclose(model.coef_ * scale, other.coef_, atol=1e-6)
+    intercept = model.intercept_ + model.coef_ @ X.mean(axis=0)
+    assert_allclose(intercept - intercept.mean(), other.intercept_, atol=1e-5)
+    assert_array_equal(model.predict(X), other.predict(Z))
+    assert_allclose(model.predict_proba(X), other.predict_proba(Z), atol=1e-6)
 
 
 def test_chain_predicts_better_than_rows(seed):
@@ -114,7 +122,7 @@ def test_forms_of_sequences_agree(sequences):
     assert_array_equal(flat.predict(rows, sequence_ids=ids), np.concatenate(model.predict(X)))
     parts = CRF(**QUICK).fit([sparse.csr_matrix(x) for x in X], y)
     assert_allclose(parts.coef_, model.coef_, atol=1e-8)
-    names = [[dict(zip("uvw", row, strict=True)) for row in x.tolist()] for x in X]
+    names = [name_features(x) for x in X]
     dicts = CRF(**QUICK).fit(names, y)
     assert_allclose(np.sort(dicts.coef_.ravel()), np.sort(model.coef_.ravel()), atol=1e-8)
     expected = flat.predict_proba(rows, sequence_ids=ids)
@@ -227,6 +235,58 @@ def test_early_stopping_and_warm_start(sequences):
     model = CRF(alpha=0.01, warm_start=True, max_iter=2).fit(X, y)
     first = model.history_["objective"][-1]
     assert model.fit(X, y).history_["objective"][-1] > first
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix, name_features])
+def test_shift_and_scale_of_features(form, sequences):
+    X, y = sequences
+    found, weights = [], np.arange(len(X)) % 3
+    for f in (lambda x: x, lambda x: x * [1e4, 1e-3, 1.0] + [0.0, 5.0, 1e4], np.exp):
+        Z = [form(f(x)) for x in X]
+        model = CRF(feature_labels="observed", random_state=0).fit(Z, y, sample_weight=weights)
+        found.append(model.log_likelihood(Z, y))
+        model = CRF(alpha=0.01, max_iter=8).fit(Z, y)
+        first = model.history_["objective"][-1]
+        model.set_params(warm_start=True, max_iter=1).fit(Z, y)
+        assert first <= model.history_["objective"][-1] < first + 0.05
+    assert_allclose(found[1], found[0], atol=1e-6)
+    assert np.abs(found[2] - found[0]).max() > 1e-2
+
+
+@pytest.mark.parametrize("has_constant", [True, False])
+def test_shift_and_scale_of_edge_features(has_constant, seed):
+    """Without a column of ones, edges have no intercept, and only the scale does not matter."""
+    X, y = make_sequences(np.random.default_rng(seed), 60)
+    found = []
+    for scale, shift in [(1.0, 0.0), (1e4, 0.0), (1.0, 1e3)]:
+        rng, graphs = np.random.default_rng(seed), []
+        for x, labels in zip(X, y, strict=True):
+            z = (labels[1:] == labels[:-1]) + rng.normal(size=len(x) - 1)
+            Z = np.stack([z**0, scale * z + shift], axis=1)[:, 1 - has_constant :]
+            graphs.append((x, [(i, i + 1) for i in range(len(x) - 1)], Z))
+        found.append(CRF("given", random_state=0).fit(graphs, y).log_likelihood(graphs, y))
+    assert_allclose(found[1], found[0], atol=1e-6)
+    assert (np.abs(found[2] - found[0]).max() < 1e-6) == has_constant
+
+
+def test_indicators_are_not_scaled(sequences, monkeypatch):
+    X, y = sequences
+    X = [(x > 0.5).astype(float) for x in X]
+    model = CRF(random_state=0).fit(X, y)
+    grey = CRF(random_state=0).fit([255 * x + 100 for x in X], y)
+    assert_allclose(255 * grey.coef_, model.coef_, atol=1e-6)
+    monkeypatch.setattr(FeatureScaling, "is_identity", True)
+    assert_array_equal(CRF(random_state=0).fit(X, y).coef_, model.coef_)
+
+
+def test_convergence_on_badly_scaled_features(sequences, monkeypatch):
+    X, y = sequences
+    monkeypatch.setattr(FeatureScaling, "is_identity", True)
+    X = [x + 100.0 for x in X]
+    model = CRF(alpha=0.01).fit(X, y)
+    best = CRF(alpha=0.01, tol=1e-9, max_iter=20_000).fit(X, y)
+    gap = best.history_["objective"][-1] - model.history_["objective"][-1]
+    assert not model.converged_ or gap < 0.05
 
 
 def test_threads_do_not_change_results(monkeypatch, seed):

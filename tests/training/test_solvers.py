@@ -268,11 +268,11 @@ def test_solver_converges_within_rounding_if_tol_is_zero(seed):
 
 
 def test_min_gain_ends_lbfgs_early(seed):
-    """The solver stops after the first small increase, unless it is that of the first iteration."""
+    """The solver stops after one or more small increases, but not that of the first iteration."""
     objective = make_quadratic(np.random.default_rng(seed))[0]
 
-    def values_with(min_gain):
-        solver, point, values = make_solver(NoPenalty(), 1e-8, min_gain=min_gain), zeros(), []
+    def values_with(**stop):
+        solver, point, values = make_solver(NoPenalty(), 1e-8, **stop), zeros(), []
         state = run_with_objective(solver.start(point), objective)
         while not state.is_done:
             point, state = run_with_objective(solver.step(point, state), objective)
@@ -280,14 +280,14 @@ def test_min_gain_ends_lbfgs_early(seed):
         assert state.converged
         return values
 
-    whole, some = values_with(0.0), values_with(0.01)
+    whole, some = values_with(min_gain=0.0), values_with(min_gain=0.01)
     assert some == whole[: len(some)]
     assert len(some) < len(whole) / 2
-    gains = np.diff(some)
-    assert gains[-1] <= 0.01 < gains[:-1].min()
+    assert np.diff(some)[-1] <= 0.01 < np.diff(some)[:-1].min()
     assert whole[-1] == pytest.approx(0.0, abs=1e-12)
     assert -50 * 0.01 < some[-1] < 0
-    assert len(values_with(np.inf)) == 2
+    assert [len(values_with(min_gain=np.inf, n_small_gains=n)) for n in (1, 3)] == [2, 4]
+    assert values_with(min_gain=np.inf, max_gradient=1e-9) == whole
 
 
 def test_wrong_gradient_ends_without_convergence():
