@@ -46,6 +46,11 @@ class CRF(CRFQueries, LearnedEstimator):
     last label. On a table without ``sequence_ids``, each row is a sequence of length one, and the
     model is a multinomial logistic regression.
 
+    The scale of the features does not matter: training standardises dense features, and maps
+    features with two values to 0 and 1. Sparse features are divided by the root mean square of
+    their nonzero values. Features of edges are centred only if a column of them is constant, or
+    if indicators among them sum to 1. The fitted weights are those of the given features.
+
     Parameters
     ----------
     graph : {"chain", "second-order chain", "tree", "grid", "given"}, default="chain"
@@ -76,9 +81,9 @@ class CRF(CRFQueries, LearnedEstimator):
         gradient is only noise; the perceptron uses 1. "constant", "step" and "inverse" are other
         schedules. A float is a constant rate.
     penalty : {"l2", "l1", "elasticnet", "group-l1"}, default="l2"
-        Penalty on all parameters but the intercept. The solver of "ssvm" also penalises the
-        intercept. "elasticnet" is the mean of "l1" and "l2".
-        "group-l1" has one group of all parameters.
+        Penalty on all parameters but the intercept. The parameters are those of scaled features.
+        The solver of "ssvm" also penalises the intercept. "elasticnet" is the mean of "l1" and
+        "l2". "group-l1" has one group of all parameters.
     alpha : float or "auto", default="auto"
         Strength of the penalty, which is subtracted from the mean log-likelihood of an example in
         nats. The penalty "l2" is ``alpha / 2`` times the sum of squares. "auto" chooses the
@@ -96,8 +101,9 @@ class CRF(CRFQueries, LearnedEstimator):
         it converges; the perceptron stops after 20 epochs.
     tol : float, default=1e-4
         Tolerance of "lbfgs". It stops if no entry of the gradient is larger in absolute value, or
-        if the objective increases by less than ``1000 tol**2`` in an iteration. The solver of
-        "ssvm" stops if the duality gap is at most ``500 tol`` times the loss at zero parameters.
+        if no entry is larger than ``20 tol`` and the objective increases by less than
+        ``1000 tol**2`` in three successive iterations. The solver of "ssvm" stops if the
+        duality gap is at most ``500 tol`` times the loss at zero parameters.
     average : bool, default=True
         Whether to return the mean of the iterates since the last change of the learning rate. It
         has no effect with "lbfgs".
