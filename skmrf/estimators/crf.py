@@ -101,9 +101,10 @@ class CRF(CRFQueries, LearnedEstimator):
         it converges; the perceptron stops after 20 epochs.
     tol : float, default=1e-4
         Tolerance of "lbfgs". It stops if no entry of the gradient is larger in absolute value, or
-        if no entry is larger than ``20 tol`` and the objective increases by less than
-        ``1000 tol**2`` in three successive iterations. The solver of "ssvm" stops if the
-        duality gap is at most ``500 tol`` times the loss at zero parameters.
+        if the objective increases by less than ``1000 tol**2`` in three successive iterations, and
+        no entry is larger than ``2 tol`` times the mean number of positions of an example (at least
+        10). The solver of "ssvm" stops if the duality gap is at most ``500 tol`` times the loss at
+        zero parameters.
     average : bool, default=True
         Whether to return the mean of the iterates since the last change of the learning rate. It
         has no effect with "lbfgs".
