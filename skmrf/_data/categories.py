@@ -154,10 +154,12 @@ def _check_is_categorical(values, name):
         )
     is_fractional = values != np.floor(values)
     max_categories = min(MAX_REAL_CATEGORIES, max(2.0, np.sqrt(len(values))))
-    if is_fractional.any() and len(np.unique(values)) > max_categories:
+    n_distinct = len(np.unique(values))
+    if is_fractional.any() and n_distinct > max_categories:
         raise ValueError(
-            f"Column {name!r} holds real numbers such as {float(values[is_fractional][0])!r} that "
-            "rarely repeat, so they are not categories. Discretise the column "
+            f"Column {name!r} holds real numbers such as {float(values[is_fractional][0])!r}, of "
+            f"which {n_distinct} are distinct in {len(values)} rows: too many for categories. "
+            "Discretise the column "
             "(sklearn.preprocessing.KBinsDiscretizer), or convert it to strings if its values are "
             "categories."
         )

@@ -194,7 +194,7 @@ def test_invalid_rows_raise():
         learner().fit(X, sample_weight=np.zeros(100))
     numbers, model = np.random.default_rng(0).normal(size=(100, 2)), learner()
     model.set_params(column_types="categorical")
-    with pytest.raises(ValueError, match=r"rarely repeat, so they are not categories\. Discretise"):
+    with pytest.raises(ValueError, match=r"too many for categories\. Discretise"):
         model.fit(numbers)
     with pytest.raises(ValueError, match="Column 1 holds infinity; use nan for a missing entry"):
         learner().fit(np.where(np.arange(5) == 1, np.inf, X))
