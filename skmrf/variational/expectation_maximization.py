@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .mixtures import (
     Mixture,
     average_mixtures,
+    epanechnikov,
     inflate,
     logsumexp,
     student_log_densities,
@@ -17,7 +18,9 @@ from .mixtures import (
 
 MAX_PATTERNS = 64  # of missing entries with exact expectations; other rows are imputed by draws
 MAX_CLUSTERING_ROWS = 3000
-N_STARTS = 2  # mixtures from different clusters, which are averaged
+N_STARTS, MAX_STARTS = 2, 4  # mixtures from different clusters to average, and to compare
+MAX_LOSS, LOSS_OF_PARAMETER = 0.02, 0.25  # nats a row, and nats, below the best of the mixtures
+N_CLUSTERINGS = 3  # into two clusters, of which the best one is taken
 N_IMPUTATIONS = 3  # of rows with rare patterns of missing entries
 N_FOLDS, MAX_ROWS_OF_FOLDS = 3, 1500  # with more rows, one part of the rows is held out
 MAX_SELECTION_ROWS = 2500  # training rows, and held-out rows, in the selection with many rows
@@ -283,40 +286,23 @@ def shrink_eigenvalues(covariance, n):
     widths = values * n ** (-1 / 3)
     x = (values[:, None] - values) / widths
     scale = np.pi * ratio * values
-    density = scale * (_kernel(x) / widths).mean(axis=1)
-    hilbert = scale * (_kernel_hilbert(x) / widths).mean(axis=1)
+    density, hilbert = (scale * (part / widths).mean(axis=1) for part in epanechnikov(x))
     values = values / (density**2 + (1 - ratio - hilbert) ** 2)
     vectors = vectors * deviations[:, None]
     return (vectors * values) @ vectors.T
-
-
-def _kernel(x):
-    """Return the Epanechnikov density with variance 1."""
-    return 0.75 / np.sqrt(5.0) * np.maximum(1.0 - x**2 / 5.0, 0.0)
-
-
-def _kernel_hilbert(x):
-    """Return the Hilbert transform of the Epanechnikov density with variance 1."""
-    far = np.abs(x) > 100.0  # the closed form cancels
-    near = np.where(far, 0.0, x)
-    rest = np.abs(np.sqrt(5.0) - near), np.abs(np.sqrt(5.0) + near)
-    logs = np.log(np.maximum(rest[0], 1e-300)) - np.log(np.maximum(rest[1], 1e-300))
-    near = -0.3 * near + 0.75 / np.sqrt(5.0) * (1.0 - near**2 / 5.0) * logs
-    away = np.where(far, x, 1.0)
-    return np.where(far, -(1.0 + 1.0 / away**2) / away, near) / np.pi
 
 
 def start_mixture(rows, n_components, prior, rng):
     """Return an initial mixture from clusters of the rows."""
     from sklearn.cluster import KMeans  # takes long to import
 
-    features = _features(rows)
+    features, n_init = _features(rows), N_CLUSTERINGS if n_components == 2 else 1
     n_components = min(n_components, len(features))
     labels = np.zeros(len(features), dtype=int)
     if n_components > 1:
         size = min(len(features), MAX_CLUSTERING_ROWS)
         subset = rng.choice(len(features), size, replace=False)
-        clusters = KMeans(n_components, n_init=1, random_state=int(rng.integers(2**31)))
+        clusters = KMeans(n_components, n_init=n_init, random_state=int(rng.integers(2**31)))
         with warnings.catch_warnings():  # fewer distinct rows than components are no problem
             warnings.simplefilter("ignore", ConvergenceWarning)
             labels = clusters.fit(features[subset]).predict(features)
@@ -367,11 +353,8 @@ def learn_mixture(rows, n_components, rng):
         rows = impute_rare_patterns(rows, start_mixture(rows, 1, Prior(0.0, 0.1), rng), rng)
     choice = Selection(rows, rng)
     n_components, prior = choice.select(n_components)
-    mixtures, scores = [], []
-    for _ in range(N_STARTS if n_components > 1 else 1):
-        mixture, scores = fit_mixture(
-            rows, start_mixture(rows, n_components, prior, rng), prior, 60
-        )
+    mixtures = []
+    for mixture, scores in _fit_starts(rows, n_components, prior, rng):
         for _ in range(N_IMPUTATIONS if rows is not original else 0):
             completed = impute_rare_patterns(original, mixture, rng)
             mixture, scores = fit_mixture(completed, mixture, prior, 10)
@@ -379,6 +362,25 @@ def learn_mixture(rows, n_components, rng):
     factor, degrees = choice.select_spread(n_components, prior)
     mixture = student_mixture(inflate(average_mixtures(mixtures), factor), degrees)
     return mixture, {"log_likelihood": scores}
+
+
+def _fit_starts(rows, n_components, prior, rng):
+    """Return mixtures from different clusters, and their scores, without those of low likelihood.
+
+    Expectation-maximisation can converge to a saddle point. The likelihoods of mixtures with many
+    parameters differ more, without a difference in the likelihood of new rows.
+    """
+    p, fits = len(rows.noise), []
+    n_parameters = n_components * p * (p + 3) / 2
+    tolerance = max(MAX_LOSS, LOSS_OF_PARAMETER * n_parameters / len(rows.X))
+    for _ in range(MAX_STARTS if n_components > 1 else 1):
+        start = start_mixture(rows, n_components, prior, rng)
+        fits.append(fit_mixture(rows, start, prior, 60))
+        best = max(scores[-1] for _, scores in fits)
+        kept = [(mixture, scores) for mixture, scores in fits if scores[-1] > best - tolerance]
+        if len(kept) == N_STARTS:
+            break
+    return kept
 
 
 def impute_rare_patterns(rows, mixture, rng):

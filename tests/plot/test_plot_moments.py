@@ -1,4 +1,4 @@
-"""Tests of displays of moments, training history and structure paths."""
+"""Tests of displays of moments, training history and structure paths, and of AUC intervals."""
 
 from itertools import combinations
 
@@ -10,10 +10,12 @@ from estimator_models import NAMES, TAKES, digits, draw, spins
 from matplotlib.colors import to_rgb
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
+from scipy.stats import norm
 from zoo import ZOO, enumerate_states
 
 from skmrf import RBM, DiscreteMRF, GaussianPotentials, MRFStructureLearner, NNMRFDensity
 from skmrf.energies import FactorGraph
+from skmrf.metrics.two_sample import _auc_interval
 from skmrf.plot import HistoryDisplay, MomentsDisplay, StructurePathDisplay, SyntheticRowsDisplay
 from skmrf.structure import Penalized
 
@@ -405,3 +407,13 @@ def test_synthetic_rows_of_discrete_models(kind, seed):
     with pytest.raises(TypeError, match="SyntheticRowsDisplay takes a fitted estimator of these"):
         SyntheticRowsDisplay.from_estimator(MRFStructureLearner(), X)
     plt.close("all")
+
+
+def test_interval_of_the_area_under_the_curve_covers(seed):
+    """Scores of both samples are normal, so that the area is known; 95% of intervals contain it."""
+    rng, n_repeats, area = np.random.default_rng(seed), 400, norm.cdf(1.0 / np.sqrt(2.0))
+    found = [_auc_interval(rng.normal(size=60), rng.normal(1.0, size=40)) for _ in range(n_repeats)]
+    covered = np.mean([result.lower <= area <= result.upper for result in found])
+    assert 0.90 < covered < 0.99
+    errors = [result.std_error for result in found]
+    assert_allclose(np.mean(errors), np.std([result.auc for result in found]), rtol=0.2)

@@ -11,11 +11,7 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, multivariate_t
 
-from skmrf.variational.expectation_maximization import (
-    _kernel,
-    _kernel_hilbert,
-    shrink_eigenvalues,
-)
+from skmrf.variational.expectation_maximization import epanechnikov, shrink_eigenvalues
 from skmrf.variational.free_energy import QuadratureSettings, free_energy
 from skmrf.variational.mixtures import Mixture, average_mixtures, inflate, student_mixture
 from skmrf.variational.quadrature import integrate, quadrature
@@ -513,7 +509,8 @@ def test_formula_of_shrunk_eigenvalues(n_columns, n, seed):
         for centre in values:
             width = centre * n ** (-1 / 3)
             x = np.array([(value - centre) / width])
-            transform += (_kernel_hilbert(x)[0] + 1j * _kernel(x)[0]) / (n_columns * width)
+            density, hilbert = epanechnikov(x)
+            transform += (hilbert[0] + 1j * density[0]) / (n_columns * width)
         shrunk.append(value / abs(1 - c - np.pi * c * value * transform) ** 2)
     expected = (vectors * shrunk) @ vectors.T * np.outer(roots, roots)
     assert_allclose(shrink_eigenvalues(sample, n), expected, atol=1e-10)
@@ -562,12 +559,12 @@ def test_shrunk_eigenvalues_of_constant_columns(n_constant, seed):
 
 @pytest.mark.parametrize("x", [-3.0, -1.0, 0.3, 2.0, 99.0, 101.0])
 def test_hilbert_transform_of_the_kernel(x):
-    reach = np.sqrt(5.0)
+    reach, density = np.sqrt(5.0), lambda t: epanechnikov(t)[0]
     if abs(x) < reach:
-        expected = quad(_kernel, -reach, reach, weight="cauchy", wvar=x)[0] / np.pi
+        expected = quad(density, -reach, reach, weight="cauchy", wvar=x)[0]
     else:
-        expected = quad(lambda t: _kernel(t) / (t - x), -reach, reach)[0] / np.pi
-    assert _kernel_hilbert(np.array([x]))[0] == pytest.approx(expected, rel=1e-6)
+        expected = quad(lambda t: density(t) / (t - x), -reach, reach)[0]
+    assert epanechnikov(np.array([x]))[1][0] == pytest.approx(expected / np.pi, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "mixed", "states"])
