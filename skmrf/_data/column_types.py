@@ -34,6 +34,12 @@ BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of
 NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
 MIN_CAPPED, MIN_CAPPED_SHARE = 10, 0.02  # equal values at the upper end of a capped column
 N_BELOW_CAP, MIN_CAP_RATIO = 5, 0.5  # next values, and the frequency of the cap relative to theirs
+MAX_SPIKES = 4  # point masses of a column
+MIN_SPIKE_ROWS, MIN_SPIKE_SHARE = 3, 0.01  # of the rows, for a point mass
+SPIKE_RATIO = 6.0  # rows of a point mass relative to those of values around it
+FEW_VALUES = 10  # mean number of rows of a value, if all values are point masses
+N_NEAR = 5  # values on each side that a point mass is compared with
+OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
 FAR_SHARE, MIN_FAR = 0.01, 2  # of the values of a column; so many can be far from all others
 FAR_DISTANCE, FAR_RATIO = 20.0, 5.0  # in standard deviations, and relative to the other values
 MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
@@ -336,6 +342,27 @@ def _is_capped(x):
     *below, highest = counts[-1 - N_BELOW_CAP :].tolist()
     least = max(MIN_CAPPED, MIN_CAPPED_SHARE * len(x))
     return len(below) > 0 and highest >= max(least, MIN_CAP_RATIO * np.mean(below))
+
+
+def find_spikes(x, step, low, high):
+    """Return the values that repeat much more often than the values around them."""
+    values, counts = np.unique(x, return_counts=True)
+    if len(values) <= 2 or (not step and len(x) >= FEW_VALUES * len(values)):
+        return values
+    least = max(MIN_SPIKE_ROWS, MIN_SPIKE_SHARE * len(x))
+    found = []
+    for i, (value, count) in enumerate(zip(values, counts, strict=True)):
+        if step:
+            near = np.abs(np.rint((values - value) / step))
+            inside = (values[0] <= value + step * OFFSETS) & (value + step * OFFSETS <= values[-1])
+            others = counts[(near > 0) & (near <= N_NEAR)].sum() / max(inside.sum(), 1)
+        else:
+            around = np.delete(counts[max(i - N_NEAR, 0) : i + N_NEAR + 1], min(i, N_NEAR))
+            others = around.mean() if len(around) else 0.0
+        is_bound = not step and value in (low, high)
+        if is_bound or count >= max(least, SPIKE_RATIO * others + 3.0):
+            found.append((count, value))
+    return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
 
 
 def declared_categories(X, categorical):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import erfcx
+from scipy.special import erfcx, ndtri
 
 from .._utils.codes import MISSING
 from .categories import decode, encode
@@ -14,6 +14,7 @@ from .column_types import (
     declared_categories,
     find_far_values,
     find_linear_functions,
+    find_spikes,
     find_step,
     find_support,
     median_and_scale,
@@ -26,12 +27,8 @@ from .mixed import find_discrete_categories, to_floats
 BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4)  # in units of the scale
 TAIL_SOFTNESS = (1e3, 5.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01)  # in units of the scale
 MIN_GAIN = 2.0  # nats of the likelihood that a less linear transform must gain
-MAX_SPIKES = 4  # point masses of a column
-MIN_SPIKE_ROWS, MIN_SPIKE_SHARE = 3, 0.01  # of the rows, for a point mass
-SPIKE_RATIO = 6.0  # rows of a point mass relative to those of values around it
-FEW_VALUES = 10  # mean number of rows of a value, if all values are point masses
-N_NEAR = 5  # values on each side that a point mass is compared with
-OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
+MAX_REACH = 3.0  # of normal samples beyond the values, relative to their range
+MARGIN = 1.5  # standard deviations of samples beyond the transformed training values
 MIN_SHARE = 1e-4  # of the distance a from a bound; nearer values are transformed like it
 FAR, FAR_DECADES = 8.0, 5.0  # of far values: standard deviations, and powers of ten of their range
 MIN_FAR_GAIN = 5.0  # nats of the likelihood, if far values have another distribution
@@ -76,6 +73,9 @@ class ColumnTransform:
         Mean and standard deviation before standardisation.
     extremes : tuple of float
         Smallest and largest transformed training value, without those far from all others.
+    reach : tuple of float
+        Smallest and largest transformed value of a sample. Larger values would be far from all
+        training values of a column with a curved transform.
     """
 
     low: float = -np.inf
@@ -92,6 +92,7 @@ class ColumnTransform:
     mean: float = 0.0
     deviation: float = 1.0
     extremes: tuple = (-np.inf, np.inf)
+    reach: tuple = (-np.inf, np.inf)
 
     def find_states(self, x):
         """Return 0 for continuous values, k + 1 for the k-th point mass, and nan where missing."""
@@ -231,7 +232,7 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     kind = "continuous" if is_linear and kind == "bounded" else kind
     unit, step, origin = find_step(x, kind)
     low, high = find_support(x, kind)
-    spikes = _find_spikes(x, step, low, high)
+    spikes = find_spikes(x, step, low, high)
     if not step and len(spikes) > 1:
         unit = float(np.diff(spikes).min())
     is_continuous = ~np.isin(x, spikes)
@@ -250,13 +251,19 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     transform, is_far = _separate_far_values(x, weights, parts, is_linear, is_far)
     z = transform.forward(x)
     is_finite = np.isfinite(transform.mean + transform.deviation) and np.abs(z).max() < FARTHEST
-    transform = replace(transform, extremes=(float(z[~is_far].min()), float(z[~is_far].max())))
     if not is_finite:
         raise ValueError(
             f"Column {name!r} holds {float(x[np.argmax(np.abs(x))])!r}, which is too large. If the "
             "value is an error, replace it by nan; otherwise divide the column by a power of ten."
         )
-    return transform
+    extremes = float(z[~is_far].min()), float(z[~is_far].max())
+    return replace(transform, extremes=extremes, reach=_find_reach(transform, z))
+
+
+def _find_reach(transform, z):
+    if transform.softness == TAIL_SOFTNESS[0]:  # samples of linear transforms are never far
+        return -np.inf, np.inf
+    return float(z.min()) - MARGIN, float(z.max()) + MARGIN
 
 
 def _without_shape(parts, values):
@@ -269,28 +276,8 @@ def _without_shape(parts, values):
     scale = width / 2 if is_bounded and np.isfinite(width) else float(np.abs(values).max())
     centre, scale = float(low if is_bounded else values[0]), scale or 1.0
     transform = ColumnTransform(**parts, centre=centre, scale=scale, softness=1.0)
-    return replace(transform, mean=float(transform.forward(centre + scale * is_bounded)))
-
-
-def _find_spikes(x, step, low, high):
-    """Return the values that repeat much more often than the values around them."""
-    values, counts = np.unique(x, return_counts=True)
-    if len(values) <= 2 or (not step and len(x) >= FEW_VALUES * len(values)):
-        return values
-    least = max(MIN_SPIKE_ROWS, MIN_SPIKE_SHARE * len(x))
-    found = []
-    for i, (value, count) in enumerate(zip(values, counts, strict=True)):
-        if step:
-            near = np.abs(np.rint((values - value) / step))
-            inside = (values[0] <= value + step * OFFSETS) & (value + step * OFFSETS <= values[-1])
-            others = counts[(near > 0) & (near <= N_NEAR)].sum() / max(inside.sum(), 1)
-        else:
-            around = np.delete(counts[max(i - N_NEAR, 0) : i + N_NEAR + 1], min(i, N_NEAR))
-            others = around.mean() if len(around) else 0.0
-        is_bound = not step and value in (low, high)
-        if is_bound or count >= max(least, SPIKE_RATIO * others + 3.0):
-            found.append((count, value))
-    return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
+    transform = replace(transform, mean=float(transform.forward(centre + scale * is_bounded)))
+    return replace(transform, reach=_find_reach(transform, transform.forward(values)))
 
 
 def _select_softness(x, weights, parts, is_linear):
@@ -305,10 +292,21 @@ def _select_softness(x, weights, parts, is_linear):
         variance = np.average((raw - mean) ** 2, weights=weights)
         variance = max(variance, 1e-12 * max(mean**2, 1e-300))
         score = weights @ log_slope - 0.5 * len(x) * (np.log(variance) + NORMAL_CONSTANT)
-        if best is None or score > best_score + MIN_GAIN:
-            best, best_score = (transform, mean, np.sqrt(variance)), score
-    transform, mean, deviation = best
-    return replace(transform, mean=mean, deviation=deviation), best_score
+        transform = replace(transform, mean=mean, deviation=np.sqrt(variance))
+        if best is None or (score > best_score + MIN_GAIN and not _reaches_far(transform, x)):
+            best, best_score = transform, score
+    return best, best_score
+
+
+def _reaches_far(transform, x):
+    """Return whether normal samples, as many as the values, would be far from all values.
+
+    This happens if values in two groups get the logarithmic transform of heavy tails.
+    """
+    extreme = ndtri(1.0 - 0.5 / len(x))
+    low, high = transform._invert(np.array([-extreme, extreme]))[0]
+    width = MAX_REACH * np.ptp(x)
+    return low < x.min() - width or high > x.max() + width
 
 
 def _separate_far_values(x, weights, parts, is_linear, is_far):
@@ -413,7 +411,7 @@ class TransformedColumns:
         """Convert complete encoded rows to the user's units and categories."""
         n, values = len(self.names), {}
         for j, transform in self.transforms.items():
-            values[j] = transform.inverse(X[:, j])
+            values[j] = transform.inverse(np.clip(X[:, j], *transform.reach))
             if len(transform.spikes):
                 states = X[:, n + self.spiked.index(j)].astype(int)
                 table = np.concatenate([[np.nan], transform.spikes])

@@ -27,6 +27,7 @@ from skmrf._data.column_types import (
 )
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
+from skmrf._data.transforms import learn_transform
 from skmrf._utils.rows import count_rows
 from skmrf.learners import PCD
 
@@ -403,3 +404,15 @@ def test_counts_of_arrays_are_integers(mean, seed):
         found.append(find_column_types(X, list(X.T)))
     assert np.mean([types[0] == "integer" for types in found]) > 0.7
     assert all(types[1:] == ["categorical", "categorical"] for types in found)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.7])
+def test_columns_with_a_gap_have_no_far_samples(share, seed):
+    """The logarithmic transform of heavy tails would fit two groups of values well."""
+    rng = np.random.default_rng(seed)
+    centres = np.where(rng.random(200) < share, -1.0, 1.0)
+    x = centres + 0.02 * rng.normal(size=200)
+    found = learn_transform(x, np.ones(200), "continuous")
+    assert (np.abs(found.inverse(np.array([-2.5, 2.5]))) < 7.5).all()
+    model = NNMRFDensity(random_state=seed).fit(np.c_[x, rng.normal(size=200)])
+    assert np.abs(model.sample(4000, random_state=seed)[:, 0]).max() < 7.5
