@@ -32,6 +32,8 @@ MAX_DECIMALS = 6  # of rounded columns
 MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
 NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
+MIN_PILED, MAX_POWER = 50, 0.8  # values of a column whose density increases towards a bound
+MIN_DISTANCE = 1e-3  # of values from such a bound, relative to a quantile
 MIN_CAPPED, MIN_CAPPED_SHARE = 10, 0.02  # equal values at the upper end of a capped column
 N_BELOW_CAP, MIN_CAP_RATIO = 5, 0.5  # next values, and the frequency of the cap relative to theirs
 MAX_SPIKES = 4  # point masses of a column
@@ -252,7 +254,7 @@ def _find_numeric_type(x, limit):
         return "categorical" if is_few else "integer"
     if low >= 0 and high <= 1 and low < NEAR_BOUND and high > 1 - NEAR_BOUND:
         return "bounded"
-    if min(_count_near(x, low), _count_near(x, high)) >= max(MIN_NEAR, MIN_NEAR_SHARE * len(x)):
+    if _has_many_near_ends(x, low, high):
         return "bounded"
     return "non-negative" if low == 0 or (low > 0 and len(x) >= MIN_ROWS) else "continuous"
 
@@ -323,14 +325,39 @@ def find_support(x, kind):
     """Return the bounds of a numeric column, given its observed values; infinite if it has none."""
     low, high = x.min(), x.max()
     if kind == "bounded":
+        margin = BOUND_MARGIN / len(x) * (high - low)
+        ends = low - margin, high + margin
         for bounds in NATURAL_BOUNDS:
             if bounds[0] <= low and high <= bounds[1]:
-                return bounds
-        margin = BOUND_MARGIN / len(x) * (high - low)
-        return low - margin, high + margin
+                are_ends = _has_many_near_ends(x, low, high)
+                return tuple(np.clip(ends, *bounds).tolist()) if are_ends else bounds
+        return max(ends[0], 0.0) if low >= 0 else ends[0], ends[1]
     if low < 0 or kind not in ("integer", "non-negative"):
         return -np.inf, np.inf
-    return 0.0, high if _is_capped(x) else np.inf
+    if _is_capped(x):
+        return 0.0, high
+    natural = [bound for _, bound in NATURAL_BOUNDS if kind == "non-negative" and high <= bound]
+    return 0.0, natural[0] if natural and _piles_up(natural[0] - x) else np.inf
+
+
+def _has_many_near_ends(x, low, high):
+    least = max(MIN_NEAR, MIN_NEAR_SHARE * len(x))
+    return min(_count_near(x, low), _count_near(x, high)) >= least
+
+
+def _piles_up(distances):
+    """Return whether the density increases towards a bound, given the distances from it.
+
+    The distribution function of the smallest half of the distances, and of the smallest quarter, is
+    about a power of the distance. Below a power of 1, the density is largest at the bound. At the
+    upper end of most distributions without a bound, the power is above 2.
+    """
+    distances = np.sort(distances)
+    nearest = [distances[: len(distances) // divisor] for divisor in (2, 4)]
+    if len(distances) < MIN_PILED or nearest[1][-1] <= 0:
+        return False
+    shares = [np.maximum(part / part[-1], MIN_DISTANCE) for part in nearest]
+    return all(MAX_POWER * -np.log(part).mean() > 1.0 for part in shares)
 
 
 def _is_capped(x):

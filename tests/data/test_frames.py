@@ -406,6 +406,30 @@ def test_counts_of_arrays_are_integers(mean, seed):
     assert all(types[1:] == ["categorical", "categorical"] for types in found)
 
 
+@pytest.mark.parametrize("ends", [(2.0, 8.0), (20.0, 80.0), (0.0, 360.0), (0.0, 1.0), (0.0, 100.0)])
+def test_bounds_are_near_the_ends_of_the_values(ends, seed):
+    low, high = find_support(np.random.default_rng(seed).uniform(*ends, size=1500), "bounded")
+    margin = 0.02 * (ends[1] - ends[0])
+    assert max(ends[0] - margin, 0.0) <= low <= ends[0] + margin
+    assert ends[1] - margin <= high <= ends[1] + margin
+    if ends[1] in (1.0, 100.0):
+        assert (low, high) == ends
+
+
+@pytest.mark.parametrize("n", [200, 800])
+def test_density_that_increases_towards_1_or_100(n, seed):
+    """Such columns have this bound. Others have none, even if their largest value is near it."""
+    rng = np.random.default_rng(seed)
+    shares = [*rng.beta(4, 0.3, (30, n)), *(1.0 - 10.0 ** (-6.0 * rng.random((30, n))))]
+    percentages = 100.0 * rng.beta(8, 0.5, (30, n))
+    for values, bound in ((shares, 1.0), (percentages, 100.0)):
+        found = [find_support(x, "non-negative") == (0.0, bound) for x in values]
+        assert np.mean(found) > 0.8
+    others = [*rng.normal(5.0, 1.0, (100, n)), *rng.gamma(3.0, size=(100, n))]
+    others = [x * (1.0 - 1e-6) / x.max() for x in [*others, *np.exp(rng.normal(size=(100, n)))]]
+    assert np.mean([np.isfinite(find_support(x, "non-negative")[1]) for x in others]) < 0.02
+
+
 @pytest.mark.parametrize("share", [0.5, 0.7])
 def test_columns_with_a_gap_have_no_far_samples(share, seed):
     """The logarithmic transform of heavy tails would fit two groups of values well."""
