@@ -21,6 +21,7 @@ COLUMN_TYPES = (
 DISCRETE_TYPES = ("ordinal", "categorical", "boolean")  # columns with categories
 # names of the data types of pandas, polars and pyarrow: integers, floats
 NUMBERS = r"(sparse\[)?u?int\d", r"(sparse\[)?(half)?float|double"
+CODE = r"\s*0\d"  # text that begins with 0 and another digit, such as a postal code
 MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categorical by default
 N_TAIL, MAX_TAIL_RANGE, MAX_LAST = 3, 8, 4  # largest counts, their range, rows of the last one
 MAX_LAST_SHARE = 0.04  # the same as a share of all rows
@@ -119,9 +120,10 @@ def find_column_types(X, columns, *, by_dtype=True):
     """Return the type of each column, detected from its data type and its values.
 
     Booleans are "boolean". An ordered categorical data type is "ordinal", and another categorical
-    data type or text is "categorical". Whole numbers of an array are "categorical" if there are at
-    most 20 distinct values that do not look like counts, otherwise "integer". Counts have few rows
-    with the largest numbers. Whole numbers of a frame are "integer", unless
+    data type is "categorical". Text is "categorical", unless all entries are numbers that have no
+    leading zeros. Whole numbers of an array are "categorical" if there are at most 20 distinct
+    values that do not look like counts, otherwise "integer". Counts have few rows with the largest
+    numbers. Whole numbers of a frame are "integer", unless
     there are at most two distinct values. If all data types of a frame are integers, or all are
     floats, they do not distinguish numbers from codes of categories. The frame is then treated like
     an array. pandas stores integers with missing entries as floats, so a column of floats counts as
@@ -229,7 +231,7 @@ def _find_type(dtype, column, limit):
         if column.dtype.kind == "b" or (kinds and kinds <= set(TRUTH_VALUES)):
             return "boolean"
         is_text = all(issubclass(k, str) for k in kinds)
-        if is_text and not all(is_number(v) for v in values):
+        if is_text and not all(is_number(v) and not re.match(CODE, v) for v in values):
             return "categorical"
     return _find_numeric_type(_observed_numbers(column), limit)
 

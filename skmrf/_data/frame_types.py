@@ -205,6 +205,9 @@ def _to_pandas(values, column_type, index=None):
         dtype = _pandas_dtype(column_type)
         if dtype.kind in "iu" and natural.dtype.kind == "f":
             natural = natural.round()
+        is_text = pandas.api.types.is_string_dtype(dtype) and str(dtype) != "object"
+        if is_text and _is_whole(natural):
+            natural = natural.astype("Int64")  # so that 5.0 becomes "5"
         if "index" in column_type.options:  # pandas makes dictionaries of Arrow values only
             values_type = ColumnType("arrow", {"type": column_type.options["type"]})
             natural = natural.astype(_pandas_dtype(values_type))
@@ -215,6 +218,12 @@ def _to_pandas(values, column_type, index=None):
     if dtype.kind in "biu":  # such as -1 in a column of unsigned integers
         is_same = is_same and (converted == natural).all()
     return converted if is_same else natural
+
+
+def _is_whole(values):
+    """Return whether values are floats without fractions."""
+    values = np.asarray(values)
+    return values.dtype.kind == "f" and bool((np.isnan(values) | (values % 1.0 == 0.0)).all())
 
 
 def _pandas_dtype(column_type):
@@ -249,6 +258,8 @@ def _to_polars(values, column_type):
         dtype = dtype(**column_type.options) if column_type.options else dtype
         if dtype.is_integer() and natural.dtype.is_float():
             natural = natural.round()
+        if dtype == polars.String and natural.dtype.is_float() and _is_whole(natural.to_numpy()):
+            natural = natural.cast(polars.Int64)
         return natural.cast(dtype)
     except (TypeError, polars.exceptions.PolarsError):
         return natural

@@ -377,6 +377,28 @@ def test_far_values_of_columns_whose_values_are_mostly_equal(seed):
     assert not find_far_values(1.7e308 * np.sign(numbers - 9.0)).any()
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_text_of_digits(library, seed):
+    """Leading zeros are the sign of codes. Other text of digits is numbers, and stays text."""
+    rng = np.random.default_rng(seed)
+    table = {
+        "zip": rng.choice(["02139", "10001", "00501"], 200).tolist(),
+        "count": rng.integers(100, 300, 200).astype(str).tolist(),
+        "length": rng.normal(size=200),
+    }
+    X = (
+        pd.DataFrame(table).astype({"count": "string"})
+        if library == "pandas"
+        else pl.DataFrame(table)
+    )
+    model = NNMRFDensity(random_state=seed).fit(X)
+    assert model.column_types_ == ["categorical", "integer", "continuous"]
+    rows = model.sample(50, random_state=seed)
+    assert set(rows["zip"].to_list()) <= set(table["zip"])
+    assert all(value.isdigit() for value in rows["count"].to_list())
+    assert rows["count"].dtype == X["count"].dtype
+
+
 def test_totals_do_not_make_columns_linear_functions_of_others(seed):
     X = np.random.default_rng(seed).normal(size=(100, 3))
     assert not find_linear_functions(list(np.r_[X, [[1e7, 1e7, 1e7]]].T)).any()
