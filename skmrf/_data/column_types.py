@@ -273,7 +273,7 @@ def _are_counts(values, frequencies):
         len(values) > N_TAIL
         and is_dense
         and tail[-1] <= max(MAX_LAST, MAX_LAST_SHARE * frequencies.sum())
-        and (np.diff(tail) <= 1).all()
+        and (np.diff(tail) <= 1.0 + np.sqrt(tail[:-1])).all()
         and MIN_PEAK_RATIO * tail.mean() <= frequencies.max()
     )
 

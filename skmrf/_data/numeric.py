@@ -23,6 +23,7 @@ from .frames import (
 
 MAX_CENTRED = 100  # columns of a table whose columns of zeros and ones are centred
 BINARY_SCALE = 0.5  # the standard deviation of as many zeros as ones
+SMALLEST = 1e-300  # deviation of a column that is scaled
 ROUNDING = 1e-14  # relative range of a column that is constant up to rounding
 
 
@@ -320,7 +321,7 @@ def _scale_dense(X, weights):
     shift = np.where(is_pair, low, mean)
     shift[(low == 1) & (high == 1)] = 0.0
     scale = np.where(is_pair, high - low, deviation)
-    scale[is_constant | (scale == 0)] = 1.0
+    scale[is_constant | (scale < SMALLEST)] = 1.0
     return shift, scale
 
 

@@ -47,9 +47,10 @@ class CRF(CRFQueries, LearnedEstimator):
     model is a multinomial logistic regression.
 
     The scale of the features does not matter: training standardises dense features, and maps
-    features with two values to 0 and 1. Sparse features are divided by the root mean square of
-    their nonzero values. Features of edges are centred only if a column of them is constant, or
-    if indicators among them sum to 1. The fitted weights are those of the given features.
+    features with two values to 0 and 1. Sparse features with zeros are divided by the root mean
+    square of their nonzero values. Features of edges are centred only if a column of them is
+    constant, or if indicators among them sum to 1. The fitted weights are those of the given
+    features.
 
     Parameters
     ----------
@@ -117,8 +118,8 @@ class CRF(CRFQueries, LearnedEstimator):
     max_bytes : float, default=4 * 2**30
         Maximum memory in bytes of the parameters during training. The default is 4 GiB.
     warm_start : bool, default=False
-        Whether :meth:`fit` continues training from the previous fit. The solver of "ssvm" starts
-        at zero.
+        Whether :meth:`fit` continues training from the previous fit, with its scales of the
+        features. The solver of "ssvm" starts at zero.
     n_jobs : int, optional
         Number of threads that compute chunks of examples: 50,000 positions of chains and trees, or
         5,000 positions of graphs with cycles. It has no effect on the results.

@@ -337,7 +337,7 @@ def test_scores_are_uncorrelated(seed):
     X[:, 3] = 7.0  # one
     X[rng.random(300) < 0.2, 4] = np.nan
     X[:, 5] = rng.integers(0, 4, 300)  # categories
-    found = column_scores(list(X.T), [False] * 5 + [True])
+    found = column_scores(list(X.T), [False] * 5 + [True], np.ones(300))
     assert_array_equal(np.bincount(found.owners, minlength=6), [4, 4, 1, 0, 5, 3])
     assert_array_equal(np.bincount(found.owners[found.is_simple], minlength=6), [1, 1, 1, 0, 1, 3])
     assert_allclose(found.scores.mean(axis=0), 0.0, atol=1e-5)
@@ -375,6 +375,19 @@ def test_irrelevant_columns_are_rarely_selected(seed):
     assert np.sum(np.array(smallest) < 0.05) <= 10
 
 
+def test_a_column_of_a_rare_class_makes_no_others_relevant(seed):
+    """Products with the column vary more in the rare class. Weights may depend on a column, too."""
+    n_selected, rng = [], np.random.default_rng(seed)
+    for _ in range(8):
+        X = rng.normal(size=(1000, 60))
+        X[:, 0] = rng.random(1000) < 0.05
+        y = (X[:, 0] == 1) ^ (rng.random(1000) < 0.02)
+        n_selected.append(len(screening_of(X, y.astype(int)).selected))
+        weights = np.where(X[:, 0] == 1, 20.0, 1.0)
+        n_selected.append(1 + len(screening_of(X, rng.integers(0, 2, 1000), weights).selected))
+    assert np.mean(n_selected) < 2.0
+
+
 def test_relevant_columns_are_found(seed):
     X, y = many_columns(seed)
     found = screening_of(X, y)
@@ -384,7 +397,8 @@ def test_relevant_columns_are_found(seed):
     assert len(screening_of(X[:, :7], y).selected) == 0  # most columns are relevant
     weights = np.where(np.arange(len(y)) < 40, 1.0, 1e-9)  # as if there were 40 rows
     assert len(screening_of(X, y, weights).selected) < 4
-    assert_array_equal(screening_of(X, y, np.full(len(y), 9.0)).selected, found.selected)
+    for weight in (9.0, 1e-300, 1e300):
+        assert_array_equal(screening_of(X, y, np.full(len(y), weight)).selected, found.selected)
 
 
 def test_pairs_of_categories_and_incomplete_columns(seed):

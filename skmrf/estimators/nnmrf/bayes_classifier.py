@@ -202,9 +202,8 @@ class NNMRFBayesClassifier(DensityClassifier):
         columns = learn_columns(X, rows, column_names(self), *given, weights)
         classes, labels = np.unique(y, return_inverse=True)
         check_flag("transform_columns", self.transform_columns)
-        if (
-            self.transform_columns and networks.prior_covariance is None
-        ):  # its units are those of columns
+        in_units = networks.prior_covariance is not None  # of the columns
+        if self.transform_columns and not in_units:
             columns = transform_wide_columns(columns, rows, labels, weights)
         codes, columns = _hide_far_values(columns.encode(rows), columns, labels, weights)
         check_classes(codes, labels, classes, columns)

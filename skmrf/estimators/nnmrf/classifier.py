@@ -66,7 +66,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
           300 features are projected on their 300 principal axes.
         - "radial": network of radial basis functions of all columns.
         - "relu", "selu", "tanh": network of all columns with this activation function. The inputs
-          of "relu" are piecewise linear functions of the columns, if there are at most 300.
+          of "relu" are piecewise linear functions of the columns, if there are at most 300 with
+          the indicators of categories.
     n_knots : int, default=12
         Maximum number of intervals of the spline of a column, at least 1. Knots are quantiles. An
         interval has at least five rows. There can be more intervals if there are few distinct

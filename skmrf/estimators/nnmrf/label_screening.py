@@ -13,6 +13,7 @@ MAX_SHARE = 0.5  # of relevant columns; if there are more, no columns are select
 MAX_COLUMNS = 50  # that are selected
 MAX_ROWS = 5000  # that are tested
 MAX_ENTRIES = 2**24  # of the sums of products of all pairs, for all classes and folds
+MIN_CLASS = 1.0  # effective rows of a class
 MIN_COUNT = 10  # rows of a category that has a score of its own
 MIN_VARIANCE = 0.05  # of the product of two scores that is tested
 MAX_SCORE = 5.0  # of scores whose products are tested, because rare categories have long tails
@@ -23,6 +24,8 @@ BLOCK_ENTRIES = 2**18  # of columns that are ranked together
 
 class ColumnScores(NamedTuple):
     """Scores of rows: functions of single columns with mean 0 and variance 1, uncorrelated.
+
+    Categories with less than 10 rows have no score.
 
     Attributes
     ----------
@@ -40,7 +43,7 @@ class ColumnScores(NamedTuple):
     is_simple: np.ndarray
 
 
-def column_scores(X, is_nominal):
+def column_scores(X, is_nominal, weights):
     """Return the scores of columns.
 
     Parameters
@@ -49,6 +52,8 @@ def column_scores(X, is_nominal):
         Numbers or category codes of each column, with nan for missing entries.
     is_nominal : list of bool
         Whether the categories of a column have no order.
+    weights : ndarray of shape (n_rows,)
+        Weight of each row.
 
     Returns
     -------
@@ -57,18 +62,19 @@ def column_scores(X, is_nominal):
     """
     nominal = np.flatnonzero(is_nominal)
     ordered = np.flatnonzero(~np.asarray(is_nominal))
-    parts = [_category_scores(X[j], j) for j in nominal]
+    shares = weights / weights.sum()
+    parts = [_category_scores(X[j], j, shares) for j in nominal]
     size = max(BLOCK_ENTRIES // len(X[0]), 1)
     for first in range(0, len(ordered), size):
         block = ordered[first : first + size]
-        parts.append(_rank_scores(np.stack([X[j] for j in block], axis=1), block))
+        parts.append(_rank_scores(np.stack([X[j] for j in block], axis=1), block, shares))
     scores, owners, is_simple = zip(*parts, strict=True)
     return ColumnScores(
         np.concatenate(scores, axis=1), np.concatenate(owners), np.concatenate(is_simple)
     )
 
 
-def _rank_scores(X, owners):
+def _rank_scores(X, owners, shares):
     """Return polynomials of the ranks of numbers, and the indicators of missing entries.
 
     The first polynomial of a column is linear. Columns with few distinct values have fewer
@@ -77,29 +83,32 @@ def _rank_scores(X, owners):
     is_missing = np.isnan(X)
     ranks = np.nan_to_num(rankdata(X, axis=0, nan_policy="omit")) / len(X)
     powers = [ranks**k for k in range(1, DEGREE + 1)]
-    scores, is_kept = _uncorrelated(np.stack([*powers, is_missing], axis=2))
+    scores, is_kept = _uncorrelated(np.stack([*powers, is_missing], axis=2), shares)
     is_simple = np.zeros(is_kept.shape, bool)
     is_simple[:, 0] = True
     return scores[:, is_kept], owners[np.nonzero(is_kept)[0]], is_simple[is_kept]
 
 
-def _category_scores(x, owner):
+def _category_scores(x, owner, shares):
     """Return scores of the frequent categories of a column, and of its missing entries."""
     codes = np.where(np.isnan(x), -1, x).astype(int) + 1
     frequent = np.flatnonzero(np.bincount(codes) >= MIN_COUNT)
-    scores, is_kept = _uncorrelated((codes[:, None] == frequent)[:, None].astype(float))
+    indicators = (codes[:, None] == frequent)[:, None].astype(float)
+    scores, is_kept = _uncorrelated(indicators, shares)
     scores = scores[:, is_kept]
     n = scores.shape[1]
     return scores, np.full(n, owner), np.ones(n, bool)
 
 
-def _uncorrelated(F):
+def _uncorrelated(F, shares):
     """Return uncorrelated functions with mean 0 and variance 1 of the columns of a table.
 
     Parameters
     ----------
     F : ndarray of shape (n_rows, n_columns, n_functions)
         Functions of each column. A function is replaced by its residual given those before it.
+    shares : ndarray of shape (n_rows,)
+        Weights of the rows, which sum to 1.
 
     Returns
     -------
@@ -108,14 +117,17 @@ def _uncorrelated(F):
     is_kept : ndarray of bool, shape (n_columns, n_functions)
         False for functions that depend linearly on those before them.
     """
-    n = len(F)
-    F = F - F.mean(axis=0)
-    sizes = np.sqrt((F**2).mean(axis=0))
+
+    def mean(values):
+        return np.tensordot(shares, values, axes=1)
+
+    F = F - mean(F)
+    sizes = np.sqrt(mean(F**2))
     is_kept = np.zeros(F.shape[1:], bool)
     for k in range(F.shape[2]):
         for before in range(k):
-            F[..., k] -= (F[..., k] * F[..., before]).sum(axis=0) / n * F[..., before]
-        left = np.sqrt((F[..., k] ** 2).mean(axis=0))
+            F[..., k] -= mean(F[..., k] * F[..., before]) * F[..., before]
+        left = np.sqrt(mean(F[..., k] ** 2))
         is_kept[:, k] = left > MIN_RESIDUAL * np.maximum(sizes[:, k], MIN_RESIDUAL)
         F[..., k] *= is_kept[:, k] / np.where(is_kept[:, k], left, 1.0)
     return F.astype(np.float32), is_kept
@@ -124,8 +136,10 @@ def _uncorrelated(F):
 class Screening:
     """Columns on which the label depends, by tests of single columns and of pairs of columns.
 
-    A column is tested alone, and in pairs with all others, for a dependence of the label that is
-    not a sum of functions of both columns. The false discovery rate of the columns is controlled.
+    The label is tested for a dependence on each column, and on the product of the ranks or
+    indicators of each pair of columns. The false discovery rate of the columns is controlled. At
+    most 5,000 rows are tested. In wide tables, only the columns with the largest statistics alone
+    are tested in pairs.
 
     Parameters
     ----------
@@ -148,9 +162,9 @@ class Screening:
     def __init__(self, X, is_nominal, targets, weights):
         n = len(weights)
         self.rows = np.unique(np.linspace(0, n - 1, min(n, MAX_ROWS)).astype(int))
-        weights = weights[self.rows]
+        weights = weights[self.rows] / weights[self.rows].max()
         targets = targets[self.rows] * (weights * (weights.sum() / (weights**2).sum()))[:, None]
-        found = column_scores([x[self.rows] for x in X], is_nominal)
+        found = column_scores([x[self.rows] for x in X], is_nominal, weights)
         self.tests = _Tests(found, len(X), targets.astype(np.float32))
         columns = _select(self.tests.log_p_values(np.zeros(len(self.rows), bool)))
         if len(X) < MIN_COLUMNS or len(columns) > MAX_SHARE * len(X):
@@ -192,25 +206,20 @@ class _Tests:
         self.counts = targets.sum(axis=0, dtype=float)
         self.sums = targets.T @ found.scores
         is_simple = found.is_simple & (np.abs(found.scores).max(axis=0, initial=0) <= MAX_SCORE)
-        self.simple = np.flatnonzero(is_simple)
+        simple = np.flatnonzero(is_simple)
         most = int((MAX_ENTRIES / targets.shape[1]) ** 0.5)
-        if len(self.simple) > most:
-            statistic = _statistics(self.sums, self.counts)[self.simple]
-            self.simple = np.sort(self.simple[np.argsort(-statistic)[:most]])
-        self.U = found.scores[:, self.simple]
-        self.owners = found.owners[self.simple]
-        self.products = self._products(slice(None))
-        squares = self.U**2
-        weights = targets.sum(axis=1, keepdims=True)
-        n = self.counts.sum()
-        mean = self.products.sum(axis=0) / n
-        self.variances = (squares * weights).T @ squares / n - mean**2
-        self.variances[self.owners[:, None] == self.owners] = 0.0
-        self.variances[self.variances < MIN_VARIANCE] = np.inf
+        if len(simple) > most:
+            statistic = _statistics(self.sums, self.counts)[simple]
+            simple = np.sort(simple[np.argsort(-statistic)[:most]])
+        self.U = found.scores[:, simple]
+        self.owners = found.owners[simple]
+        everything = slice(None)
+        self.products = self._class_sums(self.U, everything)
+        self.squares = self._class_sums(self.U**2, everything)
 
-    def _products(self, rows):
-        """Return the sums of products of pairs of scores for each class."""
-        U, sums = self.U[rows], []
+    def _class_sums(self, U, rows):
+        """Return the sums of products of pairs of functions over the rows of each class."""
+        U, sums = U[rows], []
         for y in self.targets[rows].T:
             own = y > 0
             sums.append((U[own] * y[own, None]).T @ U[own])
@@ -225,19 +234,36 @@ class _Tests:
         dof = np.bincount(self.found.owners, minlength=self.n_columns) * n_free
         statistic = np.bincount(self.found.owners, alone, minlength=self.n_columns)
         log_p = np.where(dof > 0, log_tail(statistic, np.maximum(dof, 1)), 0.0)
-        in_pairs = self._log_p_of_pairs(self.products - self._products(left_out), counts, n_free)
-        return np.minimum(log_p, in_pairs) + np.log(2.0)
+        return np.minimum(log_p, self._log_p_of_pairs(left_out, counts)) + np.log(2.0)
 
-    def _log_p_of_pairs(self, products, counts, n_free):
+    def _log_p_of_pairs(self, left_out, counts):
         """Return the smallest log p-value of a pair of each column, times the number of pairs."""
         log_p, n = np.zeros(self.n_columns), len(self.owners)
+        n_free = np.count_nonzero(counts > 0) - 1
         if n_free < 1 or n < 2:
             return log_p
-        statistic = (_statistics(products, counts) / self.variances).max(axis=1)
+        products = self.products - self._class_sums(self.U, left_out)
+        squares = self.squares - self._class_sums(self.U**2, left_out)
+        variances = self._variances(products, squares, counts)
+        statistic = (_statistics(products, counts) / variances).max(axis=1)
         tails = log_tail(statistic, np.full(n, n_free))
         own = np.bincount(self.owners, minlength=self.n_columns)[self.owners]
         np.minimum.at(log_p, self.owners, tails + np.log(np.maximum(own * (n - own), 1)))
         return log_p
+
+    def _variances(self, products, squares, counts):
+        """Return the variance of each product of scores, infinite if it is not tested.
+
+        It is at least the mean square in each class: a column on which the label depends varies
+        more in a rare class, also in products with columns that are irrelevant.
+        """
+        n = counts.sum()
+        variances = squares.sum(axis=0) / n - (products.sum(axis=0) / n) ** 2
+        for part, count in zip(squares, counts, strict=True):
+            np.maximum(variances, part / max(count, MIN_CLASS), out=variances)
+        variances[self.owners[:, None] == self.owners] = 0.0
+        variances[variances < MIN_VARIANCE] = np.inf
+        return variances
 
 
 def _statistics(sums, counts):
