@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 from sklearn.base import clone
 
@@ -27,7 +27,7 @@ from skmrf._data.column_types import (
 )
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
-from skmrf._data.transforms import learn_transform
+from skmrf._data.transforms import learn_transform, learn_transformed_columns
 from skmrf._utils.rows import count_rows
 from skmrf.learners import PCD
 
@@ -397,6 +397,15 @@ def test_text_of_digits(library, seed):
     assert set(rows["zip"].to_list()) <= set(table["zip"])
     assert all(value.isdigit() for value in rows["count"].to_list())
     assert rows["count"].dtype == X["count"].dtype
+
+
+def test_samples_of_curved_columns_stay_near_the_values(seed):
+    """The inverse of a transform with a logarithmic tail increases exponentially."""
+    x = np.exp(2 * np.random.default_rng(seed).normal(size=200))
+    columns = learn_transformed_columns(x[:, None], [x], ["a"], "auto", "auto", np.ones(200))
+    last = columns.transforms[0].forward(x.max())
+    highest = columns.transforms[0].inverse(last + 1.5)
+    assert_allclose(columns.decode(np.array([[last + 1.0], [30.0]])).max(), highest)
 
 
 def test_totals_do_not_make_columns_linear_functions_of_others(seed):

@@ -513,6 +513,16 @@ def test_transformed_columns(seed):
     assert transform_wide_columns(again, list(far.T), np.arange(300) % 2, None) is again
 
 
+def test_distant_classes_are_no_wide_tail(seed):
+    """The rows of each class are normal, but those of all classes together are skewed."""
+    rng = np.random.default_rng(seed)
+    labels = (np.arange(400) >= 340).astype(int)
+    X = np.where(labels == 1, 60.0, 6.0)[:, None] + rng.normal(size=(400, 2))
+    columns = learn_columns(X, list(X.T), ["a", "b"], "auto", "auto")
+    assert transform_wide_columns(columns, list(X.T), labels, None) is columns
+    assert transform_wide_columns(columns, list(X.T), 0 * labels, None) is not columns
+
+
 def test_densities_of_columns_with_wide_tails(seed):
     X, y = wide_rows(seed, 800)
     scores, densities = [], []

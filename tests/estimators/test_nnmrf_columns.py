@@ -388,6 +388,13 @@ def test_a_column_of_a_rare_class_makes_no_others_relevant(seed):
     assert np.mean(n_selected) < 2.0
 
 
+def test_products_of_scores_of_one_column_are_not_tested(seed):
+    X = np.random.default_rng(seed).integers(0, 4, (200, 5)).astype(float)
+    tests = screening_of(X, np.resize([0, 1], 200), is_nominal=[True] * 3 + [False] * 2).tests
+    variances = tests._variances(tests.products, tests.squares, tests.counts)
+    assert_array_equal(np.isinf(variances), tests.owners[:, None] == tests.owners)
+
+
 def test_relevant_columns_are_found(seed):
     X, y = many_columns(seed)
     found = screening_of(X, y)
@@ -452,6 +459,8 @@ def test_held_out_predictions_of_relevant_columns(potential, seed):
             Kind(potential, 1.0, "relevant"), F, rows._replace(targets=targets), *given
         )
         assert_allclose(np.exp(member.log_proba(mapping.transform(F))).sum(axis=1), 1.0)
+        if potential == "relu":
+            assert str(mapping.kept) == str(columns[:3])
         return member.held_out
 
     first, left = held_out(F, rows.targets), rows.folds == 1
@@ -484,8 +493,7 @@ def test_members_of_relevant_columns_ignore_other_columns(seed):
     for select in (False, True):
         model = NNMRFClassifier(potentials, select_columns=select, **given).fit(X[:600], y[:600])
         scores.append(model.score(X[600:], y[600:]))
-    kinds = [(p, None, columns) for columns in ("all", "relevant") for p in potentials]
-    assert model.kinds_ == kinds
+    assert model.kinds_ == [(p, None, c) for c in ("all", "relevant") for p in potentials]
     assert len(model.exponents_) == len(model.members_) == 6
     assert np.isin([0, 1, 2, 3], model.relevant_columns_).all()
     assert scores[1] > scores[0] + 0.05
