@@ -202,8 +202,8 @@ class NNMRFBayesClassifier(DensityClassifier):
         columns = learn_columns(X, rows, column_names(self), *given, weights)
         classes, labels = np.unique(y, return_inverse=True)
         check_flag("transform_columns", self.transform_columns)
-        in_units = networks.prior_covariance is not None  # of the columns
-        if self.transform_columns and not in_units:
+        # A given prior covariance has the units of the columns.
+        if self.transform_columns and networks.prior_covariance is None:
             columns = transform_wide_columns(columns, rows, labels, weights)
         codes, columns = _hide_far_values(columns.encode(rows), columns, labels, weights)
         check_classes(codes, labels, classes, columns)

@@ -80,9 +80,8 @@ class Column:
         codes = encode([known], [self.categories], [self.name])[:, 0]
         if not len(self.levels):
             return np.where(codes == MISSING, np.nan, codes)
-        is_unseen = (codes == MISSING) & ~missing_mask(column)
-        levels = self.levels[np.where(is_unseen, len(self.categories), codes)]
-        return np.where(missing_mask(column), np.nan, levels)
+        # The code of unseen categories is -1, so they have the last level.
+        return np.where(missing_mask(column), np.nan, self.levels[codes])
 
     def standardised(self, x):
         """Return clipped and standardised numbers; missing entries have the mean, which is 0."""
@@ -422,8 +421,11 @@ class FoldFeatures:
         self.kept = kept
 
     def transform(self, F):
-        """Return the features of rows, shape (n_folds, n_rows, n_features), with zeros at ends."""
-        parts = np.zeros((len(self.kept), len(F), max(map(len, self.kept))), F.dtype)
+        """Return the features of rows as float32, with zeros at the ends of short parts.
+
+        The shape is (n_folds, n_rows, n_features).
+        """
+        parts = np.zeros((len(self.kept), len(F), max(map(len, self.kept))), np.float32)
         for part, kept in zip(parts, self.kept, strict=True):
             part[:, : len(kept)] = F[:, kept]
         return parts

@@ -281,43 +281,25 @@ def learn_mapping(kind, F, kept, centers):
     return SelectedFeatures(kept, mapping)
 
 
-def features_of_folds(kind, F, rows, columns, centers):
-    """Return the features of a member that is not a network.
+def features_of_folds(kind, F, rows, kept, centers):
+    """Return the features of a member that is not a network, and its features for each fold.
 
-    Parameters
-    ----------
-    kind : Kind
-        Kind of potentials.
-    F : ndarray of shape (n_rows, n_features)
-        Features of the set of the member.
-    rows : LabelRows
-        Labels, weights and folds.
-    columns : list of ndarray of int, or None
-        Positions of relevant features, for each fold and for all rows.
-    centers : ndarray or None
-        Centres of radial functions.
-
-    Returns
-    -------
-    mapping : SelectedFeatures
-        Features of a member that is learned from all rows.
-    parts : list of ndarray
-        Features of all rows for each fold. Relevant features and principal axes depend on the rows
-        that the fold keeps. If they were learned from all rows, they would contain the rows that
-        are left out, but not new rows.
+    The parameters are those of :func:`learn_member`. Relevant features and principal axes of a fold
+    depend on the rows that it keeps. If they were learned from all rows, they would contain the
+    rows that are left out, but not new rows.
     """
     everything = slice(None)
-    mapping = learn_mapping(kind, F, everything if columns is None else columns[-1], centers)
-    if columns is None and not isinstance(mapping.mapping, PrincipalAxes):
+    mapping = learn_mapping(kind, F, everything if kept is None else kept[-1], centers)
+    if kept is None and not isinstance(mapping.mapping, PrincipalAxes):
         return mapping, [mapping.transform(F)] * rows.n_folds
     parts = []
     for k in range(rows.n_folds):
-        kept = everything if columns is None else columns[k]
-        parts.append(learn_mapping(kind, F[rows.folds != k], kept, centers).transform(F))
+        own = everything if kept is None else kept[k]
+        parts.append(learn_mapping(kind, F[rows.folds != k], own, centers).transform(F))
     return mapping, parts
 
 
-def learn_member(kind, F, rows, columns, given, settings, seed):
+def learn_member(kind, F, rows, kept, given, settings, seed):
     """Learn a member.
 
     Parameters
@@ -328,7 +310,7 @@ def learn_member(kind, F, rows, columns, given, settings, seed):
         Features of the set of the member.
     rows : LabelRows
         Labels, weights and folds.
-    columns : list of ndarray of int, or None
+    kept : list of ndarray of int, or None
         Positions of relevant features, for each fold and for all rows. None for all features.
     given : ndarray or None
         Centres of radial functions, or for networks the rows on which members are compared.
@@ -346,12 +328,12 @@ def learn_member(kind, F, rows, columns, given, settings, seed):
     """
     with threadpool_limits(1, user_api="blas"):  # threads slow down small matrix products
         if kind.potential in NETWORKS:
-            mapping = None if columns is None else FoldFeatures(columns[:-1])
+            mapping = None if kept is None else FoldFeatures(kept[:-1])
             F = F if mapping is None else mapping.transform(F)
             member = learn_networks(F, rows, settings, seed)
             member.held_out = member.held_out[given]
             return mapping, member
-        mapping, parts = features_of_folds(kind, F, rows, columns, given)
+        mapping, parts = features_of_folds(kind, F, rows, kept, given)
         F = mapping.transform(F)
         if kind.potential == "quadratic":
             return mapping, learn_quadratic(F, parts, rows)

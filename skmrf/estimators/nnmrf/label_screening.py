@@ -8,11 +8,11 @@ from scipy.stats import rankdata
 from ...structure.significance import adjust_p_values, log_tail
 
 FALSE_SHARE = 0.1  # of the selected columns that may be irrelevant (false discovery rate)
-MIN_COLUMNS = 5  # of a table; the networks of a smaller one ignore irrelevant columns well enough
+MIN_COLUMNS = 5  # of a table whose columns are selected
 MAX_SHARE = 0.5  # of relevant columns; if there are more, no columns are selected
 MAX_COLUMNS = 50  # that are selected
 MAX_ROWS = 5000  # that are tested
-MAX_ENTRIES = 2**24  # of the sums of products of all pairs, for all classes and folds
+MAX_ENTRIES = 2**24  # of the sums of products of all pairs, for all classes
 MIN_CLASS = 1.0  # effective rows of a class
 MIN_COUNT = 10  # rows of a category that has a score of its own
 MIN_VARIANCE = 0.05  # of the product of two scores that is tested
@@ -25,7 +25,7 @@ BLOCK_ENTRIES = 2**18  # of columns that are ranked together
 class ColumnScores(NamedTuple):
     """Scores of rows: functions of single columns with mean 0 and variance 1, uncorrelated.
 
-    Categories with less than 10 rows have no score.
+    Categories with fewer than 10 rows have no score.
 
     Attributes
     ----------
@@ -44,22 +44,7 @@ class ColumnScores(NamedTuple):
 
 
 def column_scores(X, is_nominal, weights):
-    """Return the scores of columns.
-
-    Parameters
-    ----------
-    X : list of ndarray of shape (n_rows,)
-        Numbers or category codes of each column, with nan for missing entries.
-    is_nominal : list of bool
-        Whether the categories of a column have no order.
-    weights : ndarray of shape (n_rows,)
-        Weight of each row.
-
-    Returns
-    -------
-    ColumnScores
-        Scores.
-    """
+    """Return the scores of columns. The parameters are those of :class:`Screening`."""
     nominal = np.flatnonzero(is_nominal)
     ordered = np.flatnonzero(~np.asarray(is_nominal))
     shares = weights / weights.sum()
@@ -234,12 +219,12 @@ class _Tests:
         dof = np.bincount(self.found.owners, minlength=self.n_columns) * n_free
         statistic = np.bincount(self.found.owners, alone, minlength=self.n_columns)
         log_p = np.where(dof > 0, log_tail(statistic, np.maximum(dof, 1)), 0.0)
-        return np.minimum(log_p, self._log_p_of_pairs(left_out, counts)) + np.log(2.0)
+        in_pairs = self._log_p_of_pairs(left_out, counts, n_free)
+        return np.minimum(log_p, in_pairs) + np.log(2.0)
 
-    def _log_p_of_pairs(self, left_out, counts):
+    def _log_p_of_pairs(self, left_out, counts, n_free):
         """Return the smallest log p-value of a pair of each column, times the number of pairs."""
         log_p, n = np.zeros(self.n_columns), len(self.owners)
-        n_free = np.count_nonzero(counts > 0) - 1
         if n_free < 1 or n < 2:
             return log_p
         products = self.products - self._class_sums(self.U, left_out)
