@@ -27,6 +27,7 @@ from skmrf._data.column_types import (
 )
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
+from skmrf._data.numeric import _scale_dense
 from skmrf._data.transforms import learn_transform, learn_transformed_columns
 from skmrf._utils.rows import count_rows
 from skmrf.learners import PCD
@@ -435,6 +436,18 @@ def test_counts_of_arrays_are_integers(mean, seed):
         found.append(find_column_types(X, list(X.T)))
     assert np.mean([types[0] == "integer" for types in found]) > 0.7
     assert all(types[1:] == ["categorical", "categorical"] for types in found)
+    for last, kind in ((18, "integer"), (24, "categorical")):
+        x = np.repeat(np.arange(4.0), [400, 30, 25, last])
+        assert find_column_types(x[:, None], [x]) == [kind]
+
+
+def test_features_of_subnormal_size_are_not_scaled(seed):
+    """The inverse of their scale would overflow."""
+    X, weights = np.random.default_rng(seed).normal(size=(50, 2)), np.full(50, 0.02)
+    X[:, 1] *= 1e-310
+    shift, scale = _scale_dense(X, weights)
+    assert_allclose(scale, [X[:, 0].std(), 1.0])
+    assert_allclose(shift, X.mean(axis=0))
 
 
 @pytest.mark.parametrize("ends", [(2.0, 8.0), (20.0, 80.0), (0.0, 360.0), (0.0, 1.0), (0.0, 100.0)])
@@ -459,6 +472,9 @@ def test_density_that_increases_towards_1_or_100(n, seed):
     others = [*rng.normal(5.0, 1.0, (100, n)), *rng.gamma(3.0, size=(100, n))]
     others = [x * (1.0 - 1e-6) / x.max() for x in [*others, *np.exp(rng.normal(size=(100, n)))]]
     assert np.mean([np.isfinite(find_support(x, "non-negative")[1]) for x in others]) < 0.02
+    near = 0.01 * rng.random(n // 4) ** (1 / 3)  # the density decreases again towards the bound
+    x = 1.0 - np.r_[near, rng.random(n // 4), 0.7 + rng.random(n // 2)] / 2
+    assert find_support(x, "non-negative") == (0.0, np.inf)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.7])

@@ -537,7 +537,7 @@ def test_densities_of_columns_with_wide_tails(seed):
     assert (rows[:, [0, 2]] >= 0).all()
     assert np.abs(rows).max() < 5 * np.abs(X).max()
     strange = np.array([[-1.0, 0, 0, 0], [1e300, 0, 0, 0], [0, -1e300, -5, 0], [np.nan] * 4])
-    for found in (model.predict_log_proba(strange), model.score_samples(strange)):
-        assert np.isfinite(found).all()
+    assert np.isfinite(model.predict_log_proba(strange)).all()
+    assert (model.score_samples(strange) > -1e5).all()
     with pytest.raises(ValueError, match="transform_columns must be True or False; got 'log'"):
         clone(model).set_params(transform_columns="log").fit(X, y)

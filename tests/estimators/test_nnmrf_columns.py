@@ -337,13 +337,13 @@ def test_scores_are_uncorrelated(seed):
     X[:, 3] = 7.0  # one
     X[rng.random(300) < 0.2, 4] = np.nan
     X[:, 5] = rng.integers(0, 4, 300)  # categories
-    found = column_scores(list(X.T), [False] * 5 + [True], np.ones(300))
+    weights = rng.exponential(size=300)
+    found = column_scores(list(X.T), [False] * 5 + [True], weights)
     assert_array_equal(np.bincount(found.owners, minlength=6), [4, 4, 1, 0, 5, 3])
     assert_array_equal(np.bincount(found.owners[found.is_simple], minlength=6), [1, 1, 1, 0, 1, 3])
-    assert_allclose(found.scores.mean(axis=0), 0.0, atol=1e-5)
-    for j in range(6):
-        S = found.scores[:, found.owners == j]
-        assert_allclose(S.T @ S / 300, np.eye(S.shape[1]), atol=1e-3)
+    assert_allclose(weights @ found.scores, 0.0, atol=1e-3)
+    for S in (found.scores[:, found.owners == j] for j in range(6)):
+        assert_allclose((S.T * weights) @ S / weights.sum(), np.eye(S.shape[1]), atol=1e-3)
     first = found.scores[:, np.argmax(found.owners == 0)]
     assert_array_equal(np.argsort(first), np.argsort(X[:, 0]))
 
