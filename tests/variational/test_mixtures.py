@@ -11,9 +11,15 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, multivariate_t
 
-from skmrf.variational.expectation_maximization import epanechnikov, shrink_eigenvalues
+from skmrf.variational.expectation_maximization import shrink_eigenvalues
 from skmrf.variational.free_energy import QuadratureSettings, free_energy
-from skmrf.variational.mixtures import Mixture, average_mixtures, inflate, student_mixture
+from skmrf.variational.mixtures import (
+    Mixture,
+    average_mixtures,
+    epanechnikov,
+    inflate,
+    student_mixture,
+)
 from skmrf.variational.quadrature import integrate, quadrature
 
 KINDS = {
@@ -147,8 +153,7 @@ def test_pickle_size_does_not_grow_with_use(kind, seed):
 @each_kind
 def test_defensive_component(kind, seed):
     """The mixture contains a share of another density."""
-    mixture = random_mixture(seed, kind)
-    rng = np.random.default_rng(seed)
+    mixture, rng = random_mixture(seed, kind), np.random.default_rng(seed)
     m = mixture.means.shape[1]
     mean, cov = rng.normal(size=m), 2.0 * np.eye(m) + 0.5
     wide = mixture.with_defensive_component(mean, cov, share=0.3)
@@ -508,12 +513,11 @@ def test_formula_of_shrunk_eigenvalues(n_columns, n, seed):
         transform = 0.0  # Hilbert transform of the density, and the density times 1j
         for centre in values:
             width = centre * n ** (-1 / 3)
-            x = np.array([(value - centre) / width])
-            density, hilbert = epanechnikov(x)
+            density, hilbert = epanechnikov(np.array([(value - centre) / width]))
             transform += (hilbert[0] + 1j * density[0]) / (n_columns * width)
         shrunk.append(value / abs(1 - c - np.pi * c * value * transform) ** 2)
-    expected = (vectors * shrunk) @ vectors.T * np.outer(roots, roots)
-    assert_allclose(shrink_eigenvalues(sample, n), expected, atol=1e-10)
+    vectors = vectors * roots[:, None]
+    assert_allclose(shrink_eigenvalues(sample, n), (vectors * shrunk) @ vectors.T, atol=1e-10)
 
 
 def test_covariance_of_many_rows_is_not_changed(seed):
@@ -560,10 +564,9 @@ def test_shrunk_eigenvalues_of_constant_columns(n_constant, seed):
 @pytest.mark.parametrize("x", [-3.0, -1.0, 0.3, 2.0, 99.0, 101.0])
 def test_hilbert_transform_of_the_kernel(x):
     reach, density = np.sqrt(5.0), lambda t: epanechnikov(t)[0]
-    if abs(x) < reach:
-        expected = quad(density, -reach, reach, weight="cauchy", wvar=x)[0]
-    else:
-        expected = quad(lambda t: density(t) / (t - x), -reach, reach)[0]
+    options = {"weight": "cauchy", "wvar": x} if abs(x) < reach else {}
+    integrand = density if options else lambda t: density(t) / (t - x)
+    expected = quad(integrand, -reach, reach, **options)[0]
     assert epanechnikov(np.array([x]))[1][0] == pytest.approx(expected / np.pi, rel=1e-6)
 
 
