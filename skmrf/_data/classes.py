@@ -192,7 +192,7 @@ class CurvedColumns(Columns):
 
 
 def _limit(z, curve, distance):
-    """Return transformed numbers that are at most ``distance`` from those of training rows."""
+    """Return transformed numbers, clipped to the training range and ``distance`` beyond it."""
     lowest, highest = curve.extremes
     return np.clip(z, lowest - distance, highest + distance)
 

@@ -343,6 +343,7 @@ def find_support(x, kind):
 
 
 def _has_many_near_ends(x, low, high):
+    """Return whether many distinct values are near the smallest one, and near the largest one."""
     least = max(MIN_NEAR, MIN_NEAR_SHARE * len(x))
     return min(_count_near(x, low), _count_near(x, high)) >= least
 

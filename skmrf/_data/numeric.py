@@ -371,7 +371,7 @@ def _rescale(energy, factors, edge_factors):
 
 
 def _move(energy, shift, edge_shift, edge_constant):
-    """Return an energy with the log-potentials that features have after a shift is added."""
+    """Return an energy whose log-potentials are those of the features plus a shift."""
     coef, tables = energy.theta["coef"], energy.theta["transition"]
     if energy.pairs is None:
         added = shift @ coef
@@ -384,5 +384,5 @@ def _move(energy, shift, edge_shift, edge_constant):
 
 
 def _per_weight(energy, values):
-    """Return the value of the feature of each row of weights."""
+    """Return, for each row of weights, the value of its feature."""
     return values if energy.pairs is None else np.repeat(values, np.diff(energy.pairs[0]))

@@ -261,6 +261,7 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
 
 
 def _find_reach(transform, z):
+    """Return the smallest and the largest transformed value of a sample."""
     if transform.softness == TAIL_SOFTNESS[0]:  # samples of linear transforms are never far
         return -np.inf, np.inf
     return float(z.min()) - MARGIN, float(z.max()) + MARGIN

@@ -143,7 +143,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     kinds_ : list of tuple
         Kind of potentials of each member, width or None, and "all" or "relevant" columns.
     relevant_columns_ : ndarray of int
-        Numbers of the relevant columns, at most 50. It is empty if no members were added.
+        Numbers of the relevant columns by all tested rows, at most 50. It is empty if no members
+        were added.
     exponents_ : ndarray of shape (n_members,)
         Exponents of the members.
     column_types_ : list of str

@@ -56,8 +56,9 @@ class Column:
     normal_scores : ndarray of shape (2, n_quantiles)
         Quantiles of the standardised numbers of a column with wide tails, and their normal scores.
     levels : ndarray of shape (n_categories + 1,)
-        Level of each nominal category, and at last of unseen categories. Rare categories share a
-        level. Categories with nan are treated as missing. Ordered categories have no levels.
+        Level of each nominal category. The last entry is for unseen categories. Rare categories
+        share a level. Categories with nan are treated as missing. Ordered categories have no
+        levels.
     """
 
     name: object
@@ -198,7 +199,7 @@ def find_knots(z, weights, n_knots, is_whole):
 
 
 def find_levels(codes, column):
-    """Return the level of each category, and at last the level of unseen categories.
+    """Return the level of each category; the last entry is the level of unseen categories.
 
     Frequent categories have a level each. The others share the last level if any of them has a row,
     because unseen categories resemble them. Otherwise they have nan.

@@ -157,7 +157,7 @@ class Screening:
         self.selected = np.sort(columns[:MAX_COLUMNS])
 
     def of_folds(self, folds):
-        """Return the relevant columns by the rows that each fold keeps, at least one column."""
+        """Return the relevant columns by the rows that each fold keeps; at least one for each."""
         found = []
         for k in range(folds.max() + 1):
             log_p = self.tests.log_p_values(folds[self.rows] == k)
