@@ -10,9 +10,14 @@ probabilities of the same states.
 ``--map-data FOLDER`` computes only a third table: the log10 score of the most probable state that
 each method finds for the models of a folder of UAI files (``NAME.uai.gz``, ``NAME.uai.evid.gz`` and
 the best known state ``NAME.uai.MAP.gz``), the median over the seeds 0, 1 and 2, and the seconds.
+
+``--zeros-data FOLDER`` computes only a fourth table: for the models of a folder of UAI files that
+have zero potentials, the errors of log Z and of marginals, compared with ``NAME.uai.PR.gz`` and
+``NAME.uai.MAR.gz``. The errors are medians over the same seeds.
 """
 
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +29,7 @@ from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising, make_multimodal_mrf
 from skmrf.datasets.random_models import make_random_mrf
 from skmrf.energies import FactorGraph
-from skmrf.inference import map_assignment
+from skmrf.inference import log_partition, map_assignment, marginals
 from skmrf.io import read_evidence, read_result, read_uai
 from skmrf.samplers.chained_bp import Chain, ChainSettings
 from skmrf.variational import arrangement
@@ -52,6 +57,11 @@ CHAIN = {
     "difference": "largest difference of q",
 }
 SEARCHES = ("annealing", "decimation", "local-search")
+ESTIMATES = "bethe", "ais", "bp", "gibbs", "block-gibbs"
+ZEROS = {"model": "model", "variables": "variables"}
+for _method in ESTIMATES:
+    _quantity = "log Z" if _method in ("bethe", "ais") else "marginals"
+    ZEROS |= {_method: f"{_method}, error of {_quantity}", f"{_method} s": f"{_method}, s"}
 MAPS = {"model": "model", "variables": "variables", "known": "best known"}
 MAPS |= {key: heading for m in SEARCHES for key, heading in ((m, m), (f"{m} s", "s"))}
 
@@ -239,6 +249,39 @@ def search_modes(path, seeds):
     return row
 
 
+# Zero potentials ----------------------------------------------------------------------------
+
+
+def query_errors(path, seeds):
+    """Return a row with the errors of log Z and of marginals for a UAI file with zero potentials.
+
+    Marginals have root mean square errors.
+    """
+    graph = read_uai(path)
+    name = path.name.removesuffix(".uai.gz")
+    if not np.isneginf(graph.flat).any() or not path.with_name(f"{name}.uai.MAR.gz").exists():
+        return None
+    evidence = read_evidence(path.with_name(f"{name}.uai.evid.gz"))
+    log_z = read_result(path.with_name(f"{name}.uai.PR.gz")).value
+    single = np.concatenate(read_result(path.with_name(f"{name}.uai.MAR.gz")).value)
+    row = {"model": name, "variables": graph.n_variables}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for method in ESTIMATES:
+            found, seconds = [], []
+            for seed in seeds:
+                began = time.perf_counter()
+                how = {"evidence": evidence, "method": method, "random_state": seed}
+                if method in ("ais", "bethe"):
+                    found.append(abs(log_partition(graph, **how).value - log_z))
+                else:
+                    error = np.concatenate(marginals(graph, **how).single) - single
+                    found.append(np.sqrt(np.mean(error**2)))
+                seconds.append(time.perf_counter() - began)
+            row |= {method: float(np.median(found)), f"{method} s": float(np.median(seconds))}
+    return row
+
+
 def _log10_score(graph, states):
     return float(graph.log_potential(states[None])[0] / np.log(10.0))
 
@@ -246,7 +289,16 @@ def _log10_score(graph, states):
 def main(argv=None):
     parser = options(__doc__)
     parser.add_argument("--map-data", type=Path, help="folder of UAI files; only the third table")
+    parser.add_argument(
+        "--zeros-data", type=Path, help="folder of UAI files; only the fourth table"
+    )
     args = parser.parse_args(argv)
+    if args.zeros_data is not None:
+        seeds = range(1 if args.fast else 3)
+        rows = [query_errors(path, seeds) for path in sorted(args.zeros_data.glob("*.uai.gz"))]
+        rows = [row for row in rows if row is not None]
+        save(args, "propagation_zeros", rows, ZEROS, ["Medians over seeds; wall time."])
+        return
     if args.map_data is not None:
         seeds = range(1 if args.fast else 3)
         rows = [search_modes(path, seeds) for path in sorted(args.map_data.glob("*.uai.gz"))]

@@ -173,6 +173,7 @@ METHODS = {
             "n_temperatures",
             "schedule",
             "reference",
+            "moves",
             "start",
             "max_width",
             "target_width",
@@ -187,6 +188,7 @@ METHODS = {
     marginals: {
         "exact": [],
         "gibbs": ["n_chains", "n_sweeps", "n_records", "n_jobs"],
+        "block-gibbs": ["n_chains", "n_sweeps", "n_jobs"],
         "bp": PROPAGATION,
         "trw": PROPAGATION,
         "mean-field": ["max_iter", "tol"],
@@ -202,6 +204,7 @@ METHODS = {
     sample: {
         "exact": [],
         "gibbs": ["n_sweeps", "n_jobs", "device"],
+        "block-gibbs": ["n_sweeps", "n_jobs"],
         "bpchain": ["n_steps", *CHAIN],
     },
 }

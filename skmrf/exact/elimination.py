@@ -188,6 +188,16 @@ def _check_possible(total, first_row):
 def _downward(plan, flat, X, first_row, weights, singles, moments, out_layout):
     messages, starts, total = _upward(plan, flat, X, _n_buckets(plan))
     _check_possible(total, first_row)
+    upward = messages, starts
+    return total, _pass_down(plan, flat, X, upward, weights, singles, moments, out_layout)
+
+
+def _pass_down(plan, flat, X, upward, weights, singles, moments, out_layout):
+    """Add the marginals of rows to ``singles`` and ``moments``; the upward messages are lost.
+
+    Returns the index of each clique's first entry in ``moments``.
+    """
+    messages, starts = upward
     out_starts = starts if out_layout is plan.layout else _table_starts(plan, out_layout, X)
     scratch, flat = np.empty(plan.n_scratch), read_only(flat)
     # from the last bucket to the first one, but the blocks of a bucket in their order
@@ -206,7 +216,13 @@ def _downward(plan, flat, X, first_row, weights, singles, moments, out_layout):
             moments,
             scratch,
         )
-    return total, out_starts
+    return out_starts
+
+
+def _add_constants(plan, starts, weights, moments):
+    """Add the marginals of cliques whose variables are all observed."""
+    constant = starts[:, plan.constant_cliques]
+    np.add.at(moments[0], constant, np.broadcast_to(weights[:, None], constant.shape))
 
 
 def single_marginals(plan, flat, X=None):
@@ -229,14 +245,31 @@ def single_marginals(plan, flat, X=None):
         variable is 1 at its state and 0 elsewhere.
     """
     X = _no_evidence(plan.layout) if X is None else X
-    n_states = plan.layout.n_states
-    singles = np.zeros((len(X), int(n_states.sum())))
-    first = plan.layout.state_start
-    seen = np.flatnonzero(plan.observed)
-    singles[np.arange(len(X))[:, None], first[seen] + X[:, seen]] = 1.0
+    singles = _observed_singles(plan, X)
     for c in _row_chunks(plan, len(X)):
         ones, no_moments = np.ones(len(X[c])), np.zeros((1, 0))
         _downward(plan, flat, X[c], c.start, ones, singles[c], no_moments, plan.layout)
+    return singles
+
+
+def all_marginals(plan, flat, X, *, layout):
+    """Return the marginals of all variables for each row, and the sum of the clique marginals.
+
+    The results are those of :func:`single_marginals` and :func:`expected_moments`, from one pass.
+    """
+    singles, moments = _observed_singles(plan, X), np.zeros((1, layout.n_parameters))
+    for c in _row_chunks(plan, len(X)):
+        ones = np.ones(len(X[c]))
+        _, starts = _downward(plan, flat, X[c], c.start, ones, singles[c], moments, layout)
+        _add_constants(plan, starts, ones, moments)
+    return singles, moments[0]
+
+
+def _observed_singles(plan, X):
+    """Return the distributions of the observed variables of each row, zeros for the others."""
+    singles = np.zeros((len(X), int(plan.layout.n_states.sum())))
+    seen = np.flatnonzero(plan.observed)
+    singles[np.arange(len(X))[:, None], plan.layout.state_start[seen] + X[:, seen]] = 1.0
     return singles
 
 
@@ -276,8 +309,7 @@ def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
             plan, flat, X[c], c.start, weights[c], no_singles, moments, layout
         )
         totals.append(total)
-        constant = starts[:, plan.constant_cliques]
-        np.add.at(moments[0], constant, np.broadcast_to(weights[c][:, None], constant.shape))
+        _add_constants(plan, starts, weights[c], moments)
     return moments[0], np.concatenate([*totals, np.zeros(0)])
 
 
@@ -404,3 +436,43 @@ def sample(plan, flat, n_samples, rng, X=None):
         uniforms = rng.random((c.stop - s, n_buckets))
         choose_states(plan.tree, 0, flat, starts, messages, shared[c], drawn[c], uniforms)
     return drawn
+
+
+def sample_with_marginals(plan, flat, rng, X, layout):
+    """Draw one exact sample for each row, and compute the marginals of the rows.
+
+    Parameters
+    ----------
+    plan : BucketTree
+        From :func:`prepare`.
+    flat : ndarray of shape (n_parameters,)
+        Log-potentials of all tables, concatenated.
+    rng : numpy.random.Generator
+        Source of randomness.
+    X : ndarray of shape (n_rows, n_variables)
+        State codes. Only the columns of observed variables are read.
+    layout : Layout
+        Layout of the clique marginals. It has the same cliques as the layout of ``plan``, possibly
+        with untied tables.
+
+    Returns
+    -------
+    drawn : ndarray of shape (n_rows, n_variables)
+        State codes.
+    singles : ndarray of shape (n_rows, sum of n_states)
+        Distributions of the variables, as :func:`single_marginals` returns them.
+    moments : ndarray of shape (layout.n_parameters,)
+        Sum of the clique marginals over rows.
+    """
+    drawn, n_buckets = X.copy(), _n_buckets(plan)
+    singles, moments = _observed_singles(plan, X), np.zeros((1, layout.n_parameters))
+    for c in _row_chunks(plan, len(X)):
+        messages, starts, total = _upward(plan, flat, X[c], n_buckets)
+        _check_possible(total, c.start)
+        n_rows = len(total)
+        rows, uniforms = np.arange(n_rows), rng.random((n_rows, n_buckets))
+        choose_states(plan.tree, 0, read_only(flat), starts, messages, rows, drawn[c], uniforms)
+        upward, ones = (messages, starts), np.ones(n_rows)
+        starts = _pass_down(plan, flat, X[c], upward, ones, singles[c], moments, layout)
+        _add_constants(plan, starts, ones, moments)
+    return drawn, singles, moments[0]

@@ -1,17 +1,20 @@
 """Model conditioned on evidence, and choice of the inference method."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .._utils.codes import STATE, check_evidence
+from .._utils.interrupts import limit_time, remaining_time
 from .._utils.parameters import check_bytes, check_choice, check_generator, check_options
 from ..energies import FactorGraph
 from ..energies.protocols import factor_graph_of
 from ..exact import elimination
 from ..likelihood.bounds import exact_fits
 from ..samplers import chained_bp
+from ..samplers.windows import MAX_VARIABLES
 
 ZERO_PROBABILITY_MESSAGE = (
     "None of {} draws has a positive probability: the evidence is impossible, or the draws "
@@ -60,15 +63,14 @@ class ConditionedModel:
         """Boolean mask of the observed variables, shape (n_variables,)."""
         return self.row >= 0
 
-    def choose_method(self, method, methods, fallback):
-        """Return the name of the inference method to use.
+    def choose_chains(self):
+        """Return the kind of Gibbs chains that suits the model.
 
-        "auto" selects "exact" if exact inference is feasible, otherwise the fallback.
+        It is "block-gibbs" for models with zero potentials, which separate the chains of "gibbs".
         """
-        check_choice("method", method, ("auto", *methods))
-        if method != "auto":
-            return method
-        return "exact" if self.is_exact_feasible() else fallback
+        is_small = self.graph.n_variables <= MAX_VARIABLES
+        has_zeros = bool(np.isneginf(self.graph.flat).any())
+        return "block-gibbs" if has_zeros and is_small else "gibbs"
 
     def make_rng(self):
         """Return a random generator for ``random_state``.
@@ -90,6 +92,25 @@ class ConditionedModel:
     def conditional_graph(self):
         """Return the model of the unobserved variables given the evidence."""
         return self.graph.condition(self.evidence)
+
+    def insert_single(self, single):
+        """Return marginals of all variables: 1 at the observed states, and the given ones."""
+        layout = self.graph.layout
+        out = np.zeros(int(layout.n_states.sum()))
+        out[np.repeat(~self.observed, layout.n_states)] = single
+        observed = np.flatnonzero(self.observed)
+        out[layout.state_start[observed] + self.row[observed]] = 1.0
+        return out
+
+    def insert_marginals(self, single, flat):
+        """Return marginals of all variables and of all cliques, from those given the evidence.
+
+        The cliques have the layout of untied tables.
+        """
+        untied = self.graph.layout.untied()
+        out = np.zeros(untied.n_parameters)
+        out[untied.find_entries(self.row, untied.condition(self.row))] = flat
+        return self.insert_single(single), out
 
     def insert_evidence(self, X):
         """Return complete rows: the observed states, and states ``X`` of the other variables."""
@@ -114,3 +135,21 @@ def call_method(methods, method, model, options, **arguments):
     """Call an inference method after checking its options."""
     check_options(method, methods[method], options)
     return methods[method](model, **arguments, **options)
+
+
+def answer(methods, method, model, options, fallback=None, **arguments):
+    """Return the name of an inference method and its result.
+
+    "auto" uses "exact" if exact inference is feasible, and ends in half of the time limit.
+    Otherwise it uses the fallback, by default Gibbs chains. The options are those of the fallback.
+    """
+    check_choice("method", method, ("auto", *methods))
+    if method != "auto":
+        return method, call_method(methods, method, model, options, **arguments)
+    with limit_time(0.5 * remaining_time()), suppress(TimeoutError):
+        if model.is_exact_feasible():
+            return "exact", call_method(methods, "exact", model, {}, **arguments)
+    chosen = fallback or model.choose_chains()
+    with suppress(TimeoutError):  # "block-gibbs" has no result
+        return chosen, call_method(methods, chosen, model, options, **arguments)
+    return "gibbs", call_method(methods, "gibbs", model, options, **arguments)

@@ -9,9 +9,9 @@ from .._utils.phases import States
 from .._utils.results import Marginals
 from .._utils.warn import warn_caller
 from ..energies import FactorGraph
-from ..exact import elimination, window_search
+from ..exact import elimination
 from ..likelihood.intervals import TRUSTED_ESS
-from ..samplers import chained_bp, enumerated_states, gibbs, gibbs_queries, metropolis
+from ..samplers import chained_bp, enumerated_states, gibbs, gibbs_queries, metropolis, windows
 from ..variational import belief_propagation, decimation, mean_field, tree_reweighting
 from .conditioned import ZERO_PROBABILITY_MESSAGE, restrict_order
 
@@ -45,11 +45,11 @@ def _state_frequencies(model, X, log_weights=None):
 def exact_marginals(model):
     """Compute exact marginals by variable elimination."""
     graph, plan = model.graph, model.prepare_elimination()
-    single = elimination.single_marginals(plan, graph.flat, model.row[None])[0]
-    untied = graph.layout.untied()
-    flat, _ = elimination.expected_moments(plan, graph.flat, model.row[None], layout=untied)
+    single, flat = elimination.all_marginals(
+        plan, graph.flat, model.row[None], layout=graph.layout.untied()
+    )
     return _build_marginals(
-        model, single, flat, residual=0.0, n_iter=1, converged=True, method="exact"
+        model, single[0], flat, residual=0.0, n_iter=1, converged=True, method="exact"
     )
 
 
@@ -71,6 +71,30 @@ def gibbs_marginals(model, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=
         n_iter=len(X),
         converged=residual < 0.01,
         method="gibbs",
+    )
+
+
+def block_gibbs_marginals(model, *, n_chains=128, n_sweeps=100, n_jobs=None):
+    """Average the conditional marginals of Gibbs chains that draw most variables together."""
+    check_number("n_chains", n_chains, low=2, integer=True)
+    check_number("n_sweeps", n_sweeps, low=1, integer=True)
+    conditional, rng = model.conditional_graph(), model.make_rng()
+    path = windows.BlockPath.pair(conditional, rng, n_jobs)[0]
+    X, generators = path.start_chains(n_chains, rng)
+    singles, cliques, n_done = 0.0, 0.0, 0
+    while n_done < n_sweeps and (n_done == 0 or remaining_time() >= 0):
+        X, single, flat = path.record(X, generators)
+        singles, cliques, n_done = singles + single, cliques + flat, n_done + 1
+    singles, cliques = singles / n_done, cliques / (n_done * n_chains)
+    error = float(singles.std(axis=0, ddof=1).max(initial=0.0)) / np.sqrt(n_chains)
+    untied = conditional.layout.untied()
+    return _build_marginals(
+        model,
+        *model.insert_marginals(singles.mean(axis=0), cliques[: untied.n_parameters]),
+        residual=error,
+        n_iter=n_done * n_chains,
+        converged=error < 0.01,
+        method="block-gibbs",
     )
 
 
@@ -108,12 +132,7 @@ def mean_field_marginals(model, *, max_iter=1000, tol=1e-9):
     if _is_impossible(conditional):
         raise elimination.ImpossibleEvidence(0)
     result = mean_field.mean_field(conditional, max_iter=max_iter, tol=tol)
-    n_states = model.graph.n_states
-    single = np.zeros(int(n_states.sum()))
-    free = np.repeat(~model.observed, n_states)
-    single[free] = result.single
-    observed = np.flatnonzero(model.observed)
-    single[model.graph.layout.state_start[observed] + model.row[observed]] = 1.0
+    single = model.insert_single(result.single)
     untied = model.graph.layout.untied()
     return _build_marginals(
         model,
@@ -188,6 +207,7 @@ def _largest_standard_error(model, X, log_shares, counts, single):
 MARGINALS = {
     "exact": exact_marginals,
     "gibbs": gibbs_marginals,
+    "block-gibbs": block_gibbs_marginals,
     "bp": bp_marginals,
     "trw": trw_marginals,
     "mean-field": mean_field_marginals,
@@ -230,8 +250,8 @@ def local_search_mode(model, *, n_windows=100, n_chains=64, n_sweeps=500, n_jobs
         )
     with limit_time(min(0.2 * time, MAX_DECIMATION_SECONDS)):
         starts = np.stack([best, decimation.decimate(graph, START_PROPAGATION).states])
-    if graph.n_variables <= window_search.MAX_VARIABLES:
-        best = window_search.WindowSearch(graph, rng, n_windows).improve(starts)
+    if graph.n_variables <= windows.MAX_VARIABLES:
+        best = windows.WindowSearch(graph, rng, n_windows).improve(starts)
     else:
         best = starts[np.argmax(graph.log_potential(starts))]
     return model.insert_evidence(best[None])[0]
@@ -304,6 +324,19 @@ def gibbs_samples(model, n_samples, *, n_sweeps=1000, n_jobs=None, device="cpu")
     return model.insert_evidence(X)
 
 
+def block_gibbs_samples(model, n_samples, *, n_sweeps=20, n_jobs=None):
+    """Draw samples by Gibbs chains that draw most variables together, after an annealing path."""
+    check_number("n_sweeps", n_sweeps, low=1, integer=True)
+    rng = model.make_rng()
+    path = windows.BlockPath.pair(model.conditional_graph(), rng, n_jobs)[0]
+    X, generators = path.start_chains(n_samples, rng)
+    for _ in range(n_sweeps):
+        X = path.settle(X, generators)
+        if remaining_time() < 0:
+            break
+    return model.insert_evidence(X)
+
+
 def bpchain_samples(
     model, n_samples, *, n_steps=0, conditionals="auto", order="elimination", clip=0.0
 ):
@@ -329,4 +362,9 @@ def bpchain_samples(
     return model.insert_evidence(X)
 
 
-SAMPLES = {"exact": exact_samples, "gibbs": gibbs_samples, "bpchain": bpchain_samples}
+SAMPLES = {
+    "exact": exact_samples,
+    "gibbs": gibbs_samples,
+    "block-gibbs": block_gibbs_samples,
+    "bpchain": bpchain_samples,
+}

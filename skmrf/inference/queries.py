@@ -13,7 +13,7 @@ from .._utils.warn import warn_caller
 from ..energies.protocols import check_energy
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..likelihood import log_partition_bounds
-from .conditioned import ConditionedModel, call_method, restrict_order
+from .conditioned import ConditionedModel, answer, call_method, restrict_order
 from .methods import MARGINAL_MODES, MARGINALS, MODES, SAMPLES
 from .row_queries import warn_inexact_samples
 
@@ -109,28 +109,35 @@ def marginals(
     evidence : dict of int to int, optional
         State code of every observed variable, keyed by variable index. By default no variable is
         observed.
-    method : {"auto", "exact", "gibbs", "bp", "trw", "mean-field", "bpchain"}, default="auto"
+    method : {"auto", "exact", "gibbs", "block-gibbs", "bp", "trw", "mean-field", "bpchain"}, \
+default="auto"
         Inference method:
 
         - "exact": variable elimination.
         - "gibbs": averages over Gibbs chains.
+        - "block-gibbs": averages over Gibbs chains that draw most variables together, by exact
+          elimination given the others. In each draw, these variables contribute their exact
+          conditional probabilities. The model has at most 5,000 variables.
         - "bp": sum-product belief propagation.
         - "trw": tree-reweighted belief propagation.
         - "mean-field": the best product distribution.
         - "bpchain": weighted draws of chained belief propagation.
-        - "auto": "exact" if its forecast memory and time are small enough, else "gibbs".
+        - "auto": "exact" if its forecast memory and time are small enough. Else "block-gibbs" if
+          potentials are zero, because zeros separate the chains of "gibbs"; else "gibbs".
     max_bytes : float, default=4 GiB
         Memory limit of "exact", in bytes.
     time_limit : float, optional
         Limit of the wall time in seconds. By default there is no limit. "gibbs" and the iterative
         methods stop early: the result then has ``converged=False``. "exact" and "bpchain" raise a
-        TimeoutError. "auto" selects "exact" only if its forecast time is below the limit.
+        TimeoutError, and so does "block-gibbs" before its first average. "auto" uses "exact" for at
+        most half of the time, and then Gibbs chains.
     random_state : int, Generator, RandomState or None, default=None
         Seed or generator of the methods that draw random numbers. Other methods ignore it.
     **options
         Options of the method:
 
         - "gibbs": ``n_chains``, ``n_sweeps``, ``n_records``, ``n_jobs``.
+        - "block-gibbs": ``n_chains``, ``n_sweeps``, ``n_jobs``.
         - "bp" and "trw": ``schedule`` ("sequential", "residual" or "flooding"), ``damping``,
           ``max_iter``, ``tol``.
         - "mean-field": ``max_iter``, ``tol``.
@@ -140,10 +147,10 @@ def marginals(
     -------
     Marginals
         Probabilities of each variable and each clique. ``residual`` is 0 for "exact", the largest
-        standard error of a single marginal for "gibbs", the size of the last change for the
+        standard error of a single marginal for Gibbs chains, the size of the last change for the
         iterative methods, and for "bpchain" the larger of that standard error and one over the
         effective sample size. Neither ``residual`` nor ``converged`` accounts for modes that no
-        draw or chain has visited. "auto" warns if "gibbs" has not converged.
+        draw or chain has visited. "auto" warns if Gibbs chains have not converged.
 
     Raises
     ------
@@ -160,14 +167,14 @@ def marginals(
     """
     model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
     with limit_time(check_time_limit(time_limit)):
-        chosen = model.choose_method(method, MARGINALS, "gibbs")
-        options = _drop_fallback_options(options, method, chosen)
-        result = call_method(MARGINALS, chosen, model, options)
+        _, result = answer(MARGINALS, method, model, options)
     if method == "auto" and not result.converged:
+        limit = "" if time_limit is None else "time_limit, "
         warn_caller(
             "Exact marginals need too much memory or time. The results are averages over Gibbs "
-            f"chains, with standard errors up to {result.residual:.2g}. Increase max_bytes, "
-            "n_chains or n_sweeps.",
+            f"chains, with standard errors up to {result.residual:.2g}, and larger errors if the "
+            f"chains have missed states of high probability. Increase {limit}max_bytes, n_chains "
+            "or n_sweeps.",
         )
     return result
 
@@ -177,14 +184,6 @@ def check_time_limit(time_limit):
     if time_limit is not None:
         check_number("time_limit", time_limit, low=0)
     return time_limit
-
-
-def _drop_fallback_options(options, method, chosen):
-    """Return the options of a method; "auto" passes no options if it chose "exact".
-
-    With "auto", the options are for the fallback method only.
-    """
-    return {} if method == "auto" and chosen == "exact" else options
 
 
 def map_assignment(
@@ -222,8 +221,8 @@ def map_assignment(
         Memory limit of "exact", in bytes.
     time_limit : float, optional
         Limit of the wall time in seconds. By default there is no limit. "exact" raises a
-        TimeoutError, and the other methods return the best state found so far. "auto" selects
-        "exact" only if its forecast time is below the limit.
+        TimeoutError, and the other methods return the best state found so far. "auto" uses "exact"
+        for at most half of the time.
     random_state : int, Generator, RandomState or None, default=None
         Seed or generator of the methods that draw random numbers. Other methods ignore it.
     **options
@@ -254,9 +253,7 @@ def map_assignment(
     """
     model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
     with limit_time(check_time_limit(time_limit)):
-        chosen = model.choose_method(method, MODES, "local-search")
-        options = _drop_fallback_options(options, method, chosen)
-        states = call_method(MODES, chosen, model, options)
+        chosen, states = answer(MODES, method, model, options, "local-search")
     value = float(model.graph.log_potential(states[None])[0])
     if value == -np.inf:
         raise ValueError(
@@ -330,7 +327,7 @@ def marginal_map(
     with limit_time(check_time_limit(time_limit)):
         if method == "auto":
             chosen = "exact" if model.is_exact_feasible(maximised=maximised) else "bp"
-        options = _drop_fallback_options(options, method, chosen)
+        options = {} if method == "auto" and chosen == "exact" else options
         states, value = call_method(MARGINAL_MODES, chosen, model, options, maximised=maximised)
     return Assignment(states, value, chosen == "exact", chosen)
 
@@ -369,26 +366,31 @@ def sample(
     evidence : dict of int to int, optional
         State code of every observed variable, keyed by variable index. By default no variable is
         observed.
-    method : {"auto", "exact", "gibbs", "bpchain"}, default="auto"
+    method : {"auto", "exact", "gibbs", "block-gibbs", "bpchain"}, default="auto"
         Sampling method:
 
         - "exact": independent samples by variable elimination.
         - "gibbs": the last states of ``n_samples`` independent Gibbs chains, which only
           approximate the distribution. A warning says so when "auto" uses them.
+        - "block-gibbs": the same with chains that draw most variables together, by exact
+          elimination given the others. The model has at most 5,000 variables.
         - "bpchain": draws by chained belief propagation. ``n_steps`` steps of independence
           Metropolis-Hastings bring the draws closer to the distribution.
-        - "auto": "exact" if its forecast memory and time are small enough, else "gibbs".
+        - "auto": "exact" if its forecast memory and time are small enough. Else "block-gibbs" if
+          potentials are zero, because zeros separate the chains of "gibbs"; else "gibbs".
     max_bytes : float, default=4 GiB
         Memory limit of "exact", in bytes.
     time_limit : float, optional
-        Limit of the wall time in seconds. By default there is no limit. "gibbs" stops early and
-        warns, because its chains may not have converged. "exact" and "bpchain" raise a
-        TimeoutError. "auto" selects "exact" only if its forecast time is below the limit.
+        Limit of the wall time in seconds. By default there is no limit. Gibbs chains stop early and
+        warn, because they may not have converged. "exact" and "bpchain" raise a TimeoutError, and
+        so does "block-gibbs" before its chains have states. "auto" uses "exact" for at most half of
+        the time, and then Gibbs chains.
     random_state : int, Generator, RandomState or None, default=None
         Seed or generator of the samples.
     **options
         Options of the method:
 
+        - "block-gibbs": ``n_sweeps``, ``n_jobs``.
         - "gibbs": ``n_sweeps``, ``n_jobs``, ``device``. A ``device`` of JAX ("gpu", "cuda" or
           "jax") takes models of two-state variables that interact in pairs, and models of tables of
           at most two variables without zero potentials.
@@ -410,11 +412,9 @@ def sample(
     check_number("n_samples", n_samples, low=1, integer=True)
     model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
     with limit_time(check_time_limit(time_limit)):
-        chosen = model.choose_method(method, SAMPLES, "gibbs")
+        chosen, X = answer(SAMPLES, method, model, options, n_samples=n_samples)
         if method == "auto" and chosen != "exact":
             warn_inexact_samples()
-        options = _drop_fallback_options(options, method, chosen)
-        X = call_method(SAMPLES, chosen, model, options, n_samples=n_samples)
         if remaining_time() < 0:
             warn_caller(
                 f"The chains stopped after time_limit={time_limit} seconds, and may not have "

@@ -1,7 +1,6 @@
 """Log partition function and bounds of log-likelihoods by annealed importance sampling."""
 
 from time import monotonic
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,25 +14,33 @@ from .._utils.rows import dense_rows
 from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..energies.protocols import check_energy
+from ..exact.elimination import ImpossibleEvidence
 from ..samplers import Product, spawn_generators, sweep
-from ..samplers.smc import Tempering, resample, run_smc
+from ..samplers.smc import Tempering, run_smc
+from ..samplers.windows import MAX_VARIABLES
+from .annealing_paths import (
+    AnnealingChains,
+    BlockAnnealing,
+    ModelPath,
+    ProductPath,
+    check_reference_model,
+    has_zeros,
+    interpolate,
+)
 from .intervals import (
     compare_lengths,
     compare_references,
-    interval,
     is_inside,
     zero_probability_result,
 )
-from .model_path import AnnealingChains, ModelPath, check_reference_model
 
-FIRST_TEMPERATURES = 1000
 GROWTH = 4
 SHORTEST = 10  # temperatures of the path with which the first estimate is compared, at least
 SMALLEST_ESS_GROWTH = 1.1  # for a path that is four times as long
 LONG_ENOUGH = 0.5  # effective share of the chains from which more chains are added
+MOVES = ("auto", "gibbs", "block-gibbs")
 MAX_TEMPERATURES = 64_000
 MAX_UPDATES = 1.5e9
-N_BURN_IN = 100
 N_REFERENCE_SWEEPS, N_REFERENCE_CHAINS = 20, 1024
 N_PILOT_CHAINS = 128
 N_PATH_SWEEPS = 9.0  # per temperature, in the first three runs
@@ -47,6 +54,7 @@ def ais(
     n_temperatures=None,
     schedule="adaptive",
     reference=None,
+    moves="auto",
     start=None,
     max_width=1.0,
     target_width=None,
@@ -89,6 +97,16 @@ def ais(
         None and no potential is zero. A FactorGraph must have the same cliques as the energy. Exact
         inference must be feasible without its tables of zeros, as for a Chow-Liu tree. Temperatures
         of its path are evenly spaced, and the first two runs have 25 and 100 steps.
+    moves : {"auto", "gibbs", "block-gibbs"}, default="auto"
+        Moves of the chains.
+
+        - "gibbs": Gibbs sweeps.
+        - "block-gibbs": draws of most variables together, by exact elimination given the others,
+          and Gibbs sweeps. The path starts at a model of the same tables in which a few variables
+          are independent of all others, such that exact inference is feasible. Zero potentials are
+          small positive numbers before the end of the path. ``schedule`` has no effect.
+        - "auto": "block-gibbs" for a FactorGraph with zero potentials and at most 5,000 variables
+          on the CPU, unless ``reference`` is given; else "gibbs".
     start : ndarray of shape (n, n_visible), optional
         State codes at which a second set of reverse chains starts, such as chains of a learner, or
         data that the model fits. By default, if ``n_temperatures`` is None, they are the best
@@ -139,13 +157,15 @@ def ais(
 
     The second reference distribution is the product of approximate single marginals of the model,
     or the uniform distribution if the first one is this product. If potentials are zero, it is
-    another estimate of this product, or the given FactorGraph with halved log potentials.
+    another estimate of this product, or the given FactorGraph with halved log potentials. With
+    block moves, the two paths begin at models with different independent variables.
 
     References
     ----------
     R. M. Neal, "Annealed importance sampling", Statistics and Computing 11 (2001).
     Y. Burda, R. Grosse, R. Salakhutdinov, "Accurate and conservative estimates of MRF
     log-likelihood using reverse annealing", AISTATS (2015).
+    B. Bidyuk, R. Dechter, "Cutset sampling for Bayesian networks", JAIR 28 (2007): block moves.
     """
     check_energy(energy)
     check_number("n_chains", n_chains, low=2, integer=True)
@@ -153,6 +173,8 @@ def ais(
     if target_width is None:
         target_width = 0.5 * max_width
     check_number("target_width", target_width, low=0)
+    widths = max_width, target_width
+    check_choice("moves", moves, MOVES)
     rng = check_generator(random_state)
     if energy.n_variables == 0:
         value = float(energy.log_potential(np.zeros((1, 0), dtype=int))[0])
@@ -163,6 +185,9 @@ def ais(
     chains = AnnealingChains(n_chains, n_jobs, open_device(device))
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
+    if _has_block_moves(energy, moves, reference, chains):
+        result = _estimate_in_blocks(energy, n_temperatures, start, chains, widths, rng)
+    elif n_temperatures is not None:
         first = _fit_reference(energy, chains, rng) if reference is None else reference
         path = _make_path(energy, first, schedule, start, chains, rng)
         result = path.estimate(n_temperatures, max_width, rng)
@@ -174,9 +199,37 @@ def ais(
         paths = [_make_path(energy, p, schedule, start, chains, rng) for p in references]
         n_affordable = N_REFERENCE_SWEEPS * remaining_time() / (N_PATH_SWEEPS * seconds)
         n_first = int(np.clip(n_affordable, 10, paths[0].first_temperatures))
-        result = _estimate_with_longer_paths(paths, (max_width, target_width), rng, n_first)
+        result = _estimate_with_longer_paths(paths, widths, rng, n_first)
     _warn_unless_converged(result, max_width)
     return result
+
+
+def _has_block_moves(energy, moves, reference, chains):
+    """Return whether chains draw windows of variables; raise a ValueError if they cannot."""
+    is_possible = isinstance(energy, FactorGraph) and chains.device is None and reference is None
+    is_possible &= energy.n_variables <= MAX_VARIABLES
+    if moves == "block-gibbs" and not is_possible:
+        raise ValueError(
+            'moves="block-gibbs" needs a FactorGraph of at most '
+            f'{MAX_VARIABLES:,} variables, device="cpu" and no reference.'
+        )
+    return moves != "gibbs" and is_possible and (moves != "auto" or has_zeros(energy))
+
+
+def _estimate_in_blocks(energy, n_temperatures, start, chains, widths, rng):
+    """Estimate log Z from chains that draw windows of variables."""
+    start = chains.find_modes(energy, rng) if start is None and n_temperatures is None else start
+    began = monotonic()
+    try:
+        paths = BlockAnnealing.pair(energy, start, chains, rng)
+        if n_temperatures is not None:
+            return paths[0].estimate(n_temperatures, widths[0], rng)
+        seconds = max(monotonic() - began, 1e-9) / sum(len(path.schedule) for path in paths)
+        n_affordable = remaining_time() / (N_PATH_SWEEPS * seconds)
+        n_first = int(np.clip(n_affordable, SHORTEST, paths[0].first_temperatures))
+        return _estimate_with_longer_paths(paths, widths, rng, n_first)
+    except (ImpossibleEvidence, TimeoutError):  # the tables allow no state, or time is over
+        return zero_probability_result("ais")
 
 
 def _warn_unless_converged(result, max_width):
@@ -190,8 +243,8 @@ def _warn_unless_converged(result, max_width):
     elif result.upper == np.inf:
         warn_caller(
             "Annealed importance sampling has no estimate of log Z, because zero potentials made "
-            'the weights of all chains zero. Use log_partition with method="bpchain", or with '
-            'method="exact" and a larger max_bytes.',
+            "the weights of all chains zero, or the time limit is too short. Use log_partition "
+            'with method="bpchain", or with method="exact" and a larger max_bytes.',
         )
     elif not result.converged:
         warn_caller(
@@ -277,7 +330,7 @@ def raise_bound(
         reference = _fit_reference(energy, AnnealingChains(N_PILOT_CHAINS, n_jobs), rng)
     _check_reference(reference, energy)
     schedule = _choose_betas(energy, reference, AnnealingChains(N_PILOT_CHAINS), "adaptive", rng)
-    betas = _interpolate(schedule, n_temperatures)[::-1]
+    betas = interpolate(schedule, n_temperatures)[::-1]
     out = energy.log_marginal(X).astype(float)
     possible = np.flatnonzero(out > -np.inf)
     rows_at_once = max(1, CHAINS_AT_ONCE // n_chains)
@@ -293,12 +346,6 @@ def raise_bound(
     return out
 
 
-def _interpolate(schedule, n_temperatures):
-    """Return a schedule with another number of steps, by linear interpolation."""
-    along = np.linspace(0.0, len(schedule) - 1.0, n_temperatures + 1)
-    return np.interp(along, np.arange(len(schedule)), schedule)
-
-
 def _make_path(energy, reference, schedule, start, chains, rng):
     """Return the annealing path from a reference distribution or model to the energy."""
     if isinstance(reference, FactorGraph):
@@ -306,7 +353,7 @@ def _make_path(energy, reference, schedule, start, chains, rng):
         return ModelPath(energy, reference, start, chains)
     _check_reference(reference, energy)
     betas = _choose_betas(energy, reference, chains, schedule, rng)
-    return _AnnealingPath(energy, reference, betas, start, chains)
+    return ProductPath(energy, reference, start, chains, schedule=betas)
 
 
 def _check_start(start, energy):
@@ -351,7 +398,7 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
         is_long = is_confirmed and share >= LONG_ENOUGH
         growth = min(GROWTH, (width / target_width) ** 2) if is_long and target_width else GROWTH
         growth = max(growth, 2.0)
-        spent += 2.0 * n_temperatures * path.n_chains * path.energy.sweep_work
+        spent += 2.0 * n_temperatures * path.n_chains * path.work
         is_longest = n_temperatures * GROWTH > MAX_TEMPERATURES
         is_last = (is_longest and not is_long) or _exceeds_limits(growth, seconds, spent)
         can_improve |= is_long
@@ -387,17 +434,12 @@ def _other_length(path, other, n_temperatures):
     return min(n_scaled, max(n_temperatures, n_others))
 
 
-def _has_zeros(energy):
-    """Return whether a potential of the model is zero."""
-    return any(bool(np.isneginf(values).any()) for values in energy.theta.values())
-
-
 def _choose_references(energy, given, fitted, start, chains, rng):
     """Return two reference distributions: the given or the default one, and another one.
 
     If potentials are zero, samples of the uniform distribution can all be impossible.
     """
-    if _has_zeros(energy):
+    if has_zeros(energy):
         if isinstance(given, FactorGraph):
             return given, given.with_theta({k: 0.5 * v for k, v in given.theta.items()})
         given = _fit_reference(energy, chains, rng) if given is None else given
@@ -433,65 +475,3 @@ def _choose_betas(energy, reference, chains, schedule, rng):
     X = reference.sample(chains.n_chains, rng)
     pilot = run_smc(Tempering(reference, energy), X, chains.spawn(rng), rng)
     return np.array(pilot.betas)
-
-
-class _AnnealingPath(NamedTuple):
-    """Settings of annealing chains: model, reference, schedule, start of the reverse chains."""
-
-    energy: Any
-    reference: Product
-    betas_of_schedule: np.ndarray
-    start: np.ndarray | None
-    chains: AnnealingChains
-    first_temperatures: int = FIRST_TEMPERATURES
-
-    @property
-    def n_chains(self):
-        """Number of chains."""
-        return self.chains.n_chains
-
-    def with_chains(self, n_chains):
-        """Return the same path with another number of chains."""
-        return self._replace(chains=self.chains._replace(n_chains=n_chains))
-
-    def has_zero_potentials(self):
-        """Return whether states of probability zero are common in samples of the reference."""
-        X = self.reference.sample(self.n_chains, np.random.default_rng(0))
-        return not self.energy.has_latent and bool((self.energy.log_potential(X) == -np.inf).any())
-
-    def estimate(self, n_temperatures, max_width, rng):
-        """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps."""
-        energy, reference = self.energy, self.reference
-        betas = _interpolate(self.betas_of_schedule, n_temperatures)
-        X = reference.sample(self.n_chains, rng)
-        generators = self.chains.spawn(rng)
-        X, forward = sweep(
-            energy, X, generators, betas=betas, reference=reference, n_jobs=self.chains.n_jobs
-        )
-        if (forward == -np.inf).all():
-            return zero_probability_result("ais")
-        ends = [X[resample(forward, self.n_chains, rng)]]
-        if self.start is not None:
-            ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
-        backward = [self._anneal_back(end, betas, generators) for end in ends]
-        has_zeros = _has_zeros(energy)
-        results = [
-            interval(forward, weights, max_width, rng, "ais", has_zeros=has_zeros)
-            for weights in backward
-        ]
-        return max(results, key=lambda result: result.upper)
-
-    def _anneal_back(self, X, betas, generators):
-        """Return the log weights of chains from (approximate) samples of the model."""
-        n_jobs = self.chains.n_jobs
-        X, _ = sweep(self.energy, X, generators, n_sweeps=N_BURN_IN, n_jobs=n_jobs)
-        _, log_weights = sweep(
-            self.energy,
-            X,
-            generators,
-            betas=betas[::-1],
-            reference=self.reference,
-            reverse=True,
-            n_jobs=n_jobs,
-        )
-        return log_weights

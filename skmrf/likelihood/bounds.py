@@ -200,8 +200,8 @@ def log_partition_bounds(
     **options
         Options of the method:
 
-        - "ais": ``n_chains``, ``n_temperatures``, ``schedule``, ``reference``, ``start``,
-          ``max_width``, ``target_width``, ``n_jobs``, ``device``.
+        - "ais": ``n_chains``, ``n_temperatures``, ``schedule``, ``reference``, ``moves``,
+          ``start``, ``max_width``, ``target_width``, ``n_jobs``, ``device``.
         - "bpchain": ``n_samples``, ``conditionals``, ``order``, ``clip``, ``max_width``.
         - "bethe" and "trw": ``schedule``, ``damping``, ``max_iter``, ``tol``.
         - "mean-field": ``max_iter``, ``tol``.

@@ -20,7 +20,7 @@ from skmrf.estimators._training import TrainingParameters
 from skmrf.inference import sample
 from skmrf.learners import CD, PCD, PSMC, PTT, SMC, ParallelTempering
 from skmrf.likelihood import ais
-from skmrf.likelihood.model_path import AnnealingChains, ModelPath
+from skmrf.likelihood.annealing_paths import AnnealingChains, ModelPath
 from skmrf.samplers import Product, gibbs_queries, sweep
 from skmrf.training import device as device_module
 from skmrf.training.preconditioning import MatrixPreconditioner, TablePreconditioner

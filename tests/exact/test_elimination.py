@@ -86,6 +86,10 @@ def test_results_equal_enumeration(name, seed):
             assert_allclose(best, log_f[agree].max(), rtol=1e-13, atol=1e-12)
             mixture += weights[r] * p
         assert_array_equal(totals, log_z)
+        found, total = elimination.all_marginals(plan, graph.flat, hidden, layout=untied)
+        assert_array_equal(found, singles)
+        alone, _ = elimination.expected_moments(plan, graph.flat, hidden, layout=untied)
+        assert_allclose(total, alone, rtol=0, atol=1e-11)
         expected = twins.moments(graph, states, mixture)["log_potentials"]
         assert_allclose(moments, expected, rtol=0, atol=1e-11)
         tables = twins.clique_marginals(states, mixture, graph)

@@ -14,7 +14,6 @@ from zoo import FINITE, MODERATE, ZOO, enumerate_states
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.exact import window_search
 from skmrf.exact.completion import Completion
 from skmrf.inference import (
     log_partition,
@@ -25,6 +24,7 @@ from skmrf.inference import (
     sample,
 )
 from skmrf.inference.row_queries import row_modes
+from skmrf.samplers import windows
 from skmrf.variational.belief_propagation import Propagation, belief_propagation
 from skmrf.variational.mean_field import clique_moments, mean_field
 from skmrf.variational.tree_reweighting import tree_reweighted
@@ -103,9 +103,67 @@ def test_map_assignment_by_search(name, method, seed):
         assert (result.optimal, result.method) == (False, method)
 
 
+@pytest.mark.parametrize("name", ["zeros_binary", "grid", "tied_binary"])
+def test_block_gibbs_with_small_windows(name, seed, monkeypatch):
+    """Variables outside of the windows have exact marginals, too."""
+    monkeypatch.setattr(windows, "LOG2_DRAWN", 2)
+    energy = ZOO[name](seed)
+    evidence, states, p, _ = some_evidence(energy, seed)
+    how = {"n_chains": 256, "n_sweeps": 60, "random_state": seed}
+    result = marginals(energy, evidence=evidence, method="block-gibbs", **how)
+    exact = twins.single_marginals(states, p, energy.n_states)
+    for found, expected in zip(result.single, exact, strict=True):
+        assert_allclose(found, expected, atol=max(6 * result.residual, 0.02))
+    exact = twins.clique_marginals(states, p, energy.factor_graph())
+    for found, expected in zip(result.cliques, exact, strict=True):
+        assert_allclose(found, expected, atol=max(6 * result.residual, 0.02))
+
+
+def equal_groups(n_groups, rng):
+    """Return a model whose variables are equal in groups of three, and the model of the groups."""
+    pairs = [(i, j) for i in range(n_groups) for j in range(i)]
+    tables = [rng.normal(0.0, 0.5, (2, 2)) for _ in pairs]
+    groups = FactorGraph([2] * n_groups, pairs, tables)
+    equal = np.where(np.eye(2, dtype=bool), 0.0, -np.inf)
+    cliques = [(3 * i + rng.integers(3), 3 * j + rng.integers(3)) for i, j in pairs]
+    same_states = [(3 * i + k, 3 * i + k + 1) for i in range(n_groups) for k in range(2)]
+    tables = [*tables, *([equal] * len(same_states))]
+    return FactorGraph([2] * (3 * n_groups), cliques + same_states, tables), groups
+
+
+def test_automatic_chains_cross_zero_potentials(seed):
+    """A single variable cannot change while the two others of its group keep their state."""
+    energy, groups = equal_groups(9, np.random.default_rng(seed))
+    exact = np.repeat(np.array(marginals(groups, method="exact").single), 3, axis=0)
+    few = {"max_bytes": 1.0, "random_state": seed}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        result = marginals(energy, n_sweeps=50, **few)
+        X = sample(energy, 400, **few)
+        assert marginals(groups, n_sweeps=50, **few).method == "gibbs"
+    assert result.method == "block-gibbs"
+    assert_allclose(result.single, exact, atol=max(5 * result.residual, 0.02))
+    assert_allclose(X.mean(axis=0), exact[:, 1], atol=0.12)
+    assert (energy.log_potential(X) > -np.inf).all()
+
+
+def test_automatic_method_ends_in_time(seed):
+    """If exact inference does not end in time, the results are those of chains."""
+    energy = make_ising("grid", n_variables=100, coupling=0.4, random_state=seed)
+    how = {"random_state": seed, "time_limit": 0.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        assert marginals(energy, **how).method == "gibbs"
+        assert marginals(equal_groups(9, np.random.default_rng(seed))[0], **how).method == "gibbs"
+        assert sample(energy, 3, **how).shape == (3, 100)
+        groups = equal_groups(9, np.random.default_rng(seed))[0]
+        assert not log_partition(groups, max_bytes=1.0, **how).converged
+        assert map_assignment(energy, **how).method == "local-search"
+
+
 def test_local_search_finds_the_mode_of_a_frustrated_grid(seed, monkeypatch):
     """Windows of narrow tables find the mode of a spin glass with 100 variables."""
-    monkeypatch.setattr(window_search, "LOG2_TABLE", (6, 8))
+    monkeypatch.setattr(windows, "LOG2_TABLE", (6, 8))
     energy = make_ising(
         "grid", n_variables=100, coupling=2.0, mixed_signs=True, field=0.5, random_state=seed
     )
@@ -125,7 +183,7 @@ def test_time_limit(query, method, seed):
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        if method in ("exact", "bpchain"):
+        if method in ("exact", "bpchain", "block-gibbs"):
             with pytest.raises(TimeoutError, match="did not end within time_limit"):
                 ask(query, energy, **how)
         else:

@@ -35,6 +35,7 @@ class _ScriptedPath(NamedTuple):
     energy: PairwiseEnergy = PairwiseEnergy(np.zeros((2, 2)), np.zeros(2))
     n_chains: int = 100
     first_temperatures: int = 1000
+    work: float = 2.0
 
     def has_zero_potentials(self):
         return self.zeros
@@ -271,7 +272,7 @@ def test_choice_of_the_two_references(monkeypatch):
 def test_choice_of_the_two_references_with_zero_potentials(monkeypatch):
     table = np.array([[0.0, 1.0], [1.0, -np.inf]])
     energy = FactorGraph([2, 2], [(0, 1)], [table])
-    for options in ({}, {"start": np.zeros((1, 2), dtype=int)}):
+    for options in ({"moves": "gibbs"}, {"moves": "gibbs", "start": np.zeros((1, 2), dtype=int)}):
         (first, second), _ = record_run(monkeypatch, energy, **options)
         for reference in (first, second):
             assert_allclose(first_marginals(reference), np.e / (1.0 + 2.0 * np.e), atol=0.06)

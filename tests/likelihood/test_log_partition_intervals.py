@@ -1,5 +1,6 @@
 """Tests of intervals of log Z by annealing: coverage, width, and difficult models."""
 
+import sys
 import warnings
 from functools import cache
 
@@ -13,9 +14,10 @@ from zoo import MODERATE, WITH_ZEROS, ZOO, layers, random_tables
 from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds, raise_bound
+from skmrf.likelihood.annealing_paths import AnnealingChains, ModelPath
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _lower_margin, is_below, raise_to_bound
-from skmrf.likelihood.model_path import AnnealingChains, ModelPath
+from skmrf.samplers import windows
 
 FAST = {"n_temperatures": 200, "n_chains": 64}
 KINDS = ("glass", "frustrated", "ferromagnet", "tables", "zeros")
@@ -44,7 +46,7 @@ def intervals(seed, n_models=250, **options):
         energy, scale = random_model(KINDS[k % len(KINDS)], rng)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            result = ais(energy, random_state=rng, **options)
+            result = ais(energy, random_state=rng, **{"moves": "gibbs"} | options)
         found.append((true_log_z(energy), result, scale, energy))
     return found
 
@@ -82,6 +84,47 @@ def test_coverage_check_detects_a_wrong_log_z(seed):
     found = [(true_log_z(e.tempered(1.01)), *others, e) for _, *others, e in fast_intervals(seed)]
     with pytest.raises(AssertionError, match="of 25 intervals hold"):
         check_coverage(found)
+
+
+@pytest.mark.long
+def test_coverage_of_block_moves(seed, monkeypatch):
+    """Intervals of chains contain log Z if each window leaves out some variables."""
+    monkeypatch.setattr(windows, "LOG2_DRAWN", 4)
+    monkeypatch.setattr(sys.modules[__name__], "KINDS", ("tables", "zeros"))
+    found = intervals(seed, 30, moves="block-gibbs", n_temperatures=30, n_chains=64)
+    assert max(r.std_error for _, r, *_ in found) > 1e-3
+    check_coverage(found)
+
+
+def test_block_moves_cross_zero_potentials(seed, monkeypatch):
+    """Single variables cannot leave a state where all variables of a ring of equal pairs agree."""
+    monkeypatch.setattr(windows, "LOG2_DRAWN", 2)
+    equal = np.where(np.eye(3, dtype=bool), 0.0, -np.inf)
+    cliques = [(i, j) for i in range(6) for j in range(i)] + [(0,)]
+    graph = FactorGraph([3] * 6, cliques, [equal] * 15 + [np.array([0.0, 1.0, 2.0])])
+    result = ais(graph, random_state=seed)
+    log_z = np.log(np.exp([0.0, 1.0, 2.0]).sum())
+    assert result.lower <= log_z <= result.upper
+    assert abs(result.value - log_z) < 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        alone = ais(graph, moves="gibbs", random_state=seed)
+    assert not alone.lower <= log_z <= alone.upper or alone.upper - alone.lower > 1.0
+
+
+def test_impossible_tables_have_no_block_moves():
+    equal = np.where(np.eye(2, dtype=bool), 0.0, -np.inf)
+    graph = FactorGraph([2, 2], [(0, 1), (0, 1)], [equal, equal[::-1]])
+    with pytest.warns(UserWarning, match="has no estimate of log Z"):
+        assert ais(graph).value == -np.inf
+
+
+def test_models_without_block_moves_raise():
+    message = r"^moves=\"block-gibbs\" needs a FactorGraph of at most 5,000 variables"
+    with pytest.raises(ValueError, match=message):
+        ais(PairwiseEnergy(np.zeros((2, 2)), np.zeros(2)), moves="block-gibbs")
+    with pytest.raises(ValueError, match=r"^moves must be one of"):
+        ais(ZOO["zeros_binary"](0), moves="windows")
 
 
 @pytest.mark.long
@@ -219,7 +262,7 @@ def test_lower_limit_includes_impossible_samples_that_are_not_drawn(seed):
     """The reference gives an impossible state a small probability, and no chain starts there."""
     graph = FactorGraph([3], [(0,)], [[0.0, 1.0, -np.inf]])
     log_z = np.log(1.0 + np.e)
-    results = [ais(graph, random_state=seed + k) for k in range(5)]
+    results = [ais(graph, moves="gibbs", random_state=seed + k) for k in range(5)]
     assert max(result.value for result in results) > log_z + 3e-4
     assert all(log_z - 0.1 < result.lower < log_z < result.upper for result in results)
 
@@ -229,7 +272,8 @@ def test_zero_potentials_do_not_raise_the_upper_limit(seed):
     graph = ZOO["zeros_binary"](seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        result = ais(graph, n_chains=1024, n_temperatures=200, random_state=seed)
+        how = {"n_chains": 1024, "n_temperatures": 200, "moves": "gibbs"}
+        result = ais(graph, random_state=seed, **how)
     log_z = true_log_z(graph)
     assert log_z - 0.3 < result.lower < log_z + 0.05
     assert log_z - 0.05 < result.upper < log_z + 0.4
@@ -245,7 +289,9 @@ def test_few_chains_with_possible_starts(seed):
     for k in range(20):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            result = ais(graph, n_chains=64, n_temperatures=2, random_state=20 * seed + k)
+            result = ais(
+                graph, n_chains=64, n_temperatures=2, moves="gibbs", random_state=20 * seed + k
+            )
         assert not np.isnan([result.value, result.lower, result.upper, result.std_error]).any()
         held += result.lower <= 1.5 <= result.upper
     assert held >= 16
@@ -335,8 +381,8 @@ def test_unknown_method_raises():
         ("exact", "none"),
         (
             "ais",
-            "['n_chains', 'n_temperatures', 'schedule', 'reference', 'start', 'max_width', "
-            "'target_width', 'n_jobs', 'device']",
+            "['n_chains', 'n_temperatures', 'schedule', 'reference', 'moves', 'start', "
+            "'max_width', 'target_width', 'n_jobs', 'device']",
         ),
         (
             "bpchain",

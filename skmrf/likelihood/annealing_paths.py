@@ -1,0 +1,297 @@
+"""Annealing paths from a reference distribution or a tractable model to another model."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..energies import FactorGraph
+from ..exact import elimination
+from ..samplers import spawn_generators, sweep
+from ..samplers.gibbs import annealed_states
+from ..samplers.layers import sweep_between
+from ..samplers.smc import resample, run_smc
+from ..samplers.windows import BlockPath
+from .intervals import interval, zero_probability_result
+
+N_BURN_IN, N_BURN_IN_BLOCKS = 100, 20
+FIRST_TEMPERATURES = 1000
+N_SEARCH_CHAINS, SEARCH_BETAS = 128, np.geomspace(0.05, 4.0, 301)  # of simulated annealing
+
+
+def check_reference_model(reference, energy):
+    """Raise a ValueError unless two factor graphs have the same cliques, in the same order."""
+    if not (isinstance(energy, FactorGraph) and _are_equal(reference.layout, energy.layout)):
+        raise ValueError(
+            "reference is a FactorGraph, so the energy must be a FactorGraph with the same numbers "
+            "of states and the same cliques in the same order."
+        )
+
+
+def _are_equal(a, b):
+    """Return True if two layouts have the same cliques, in the same order."""
+    names = "n_states", "clique_ptr", "clique_vars", "table_start"
+    return a is b or all(np.array_equal(getattr(a, k), getattr(b, k)) for k in names)
+
+
+class AnnealingChains(NamedTuple):
+    """Number of chains, threads that move them, and their device."""
+
+    n_chains: int
+    n_jobs: int | None = None
+    device: Any = None
+
+    def spawn(self, rng):
+        """Return random generators of the chains, or chains of the device."""
+        return spawn_generators(rng, self.n_chains, self.device)
+
+    def find_modes(self, energy, rng):
+        """Return the best states of simulated annealing, or None if all have the probability zero.
+
+        They can be in a mode of the model that annealing to beta = 1 misses.
+        """
+        # A device compiles a function for each number of chains.
+        n_chains = N_SEARCH_CHAINS if self.device is None else self.n_chains
+        options = {"betas": SEARCH_BETAS, "n_jobs": self.n_jobs, "device": self.device}
+        X = annealed_states(energy, n_chains, rng, **options)
+        best = np.argsort(-energy.log_marginal(X), kind="stable")
+        return X[best[: max(n_chains // 10, 1)]] if len(X) else None
+
+
+@dataclass(frozen=True)
+class AnnealingPath(ABC):
+    r"""Annealing path :math:`f_0^{1-\beta} f^\beta` to a model.
+
+    Attributes
+    ----------
+    energy : Energy
+        Model :math:`f`.
+    reference : Product, FactorGraph or BlockPath
+        Distribution or model :math:`f_0`.
+    start : ndarray of shape (n, n_visible) or None
+        State codes at which a second set of reverse chains starts.
+    chains : AnnealingChains
+        Number of forward chains and of reverse chains, and their threads or device.
+    first_temperatures : int
+        Number of steps of the first path, before longer paths.
+    """
+
+    energy: Any
+    reference: Any
+    start: np.ndarray | None
+    chains: AnnealingChains
+    first_temperatures: int = 100
+
+    @property
+    def n_chains(self):
+        """Number of chains."""
+        return self.chains.n_chains
+
+    @property
+    def work(self):
+        """Updates of two-state variables in the move of a chain, approximately."""
+        return self.energy.sweep_work
+
+    def with_chains(self, n_chains):
+        """Return the same path with another number of chains."""
+        return replace(self, chains=self.chains._replace(n_chains=n_chains))
+
+    def estimate(self, n_temperatures, max_width, rng):
+        """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps."""
+        X, log_z = self.draw_reference(rng)
+        betas, generators = self.betas(n_temperatures), self.chains.spawn(rng)
+        X, forward = self.anneal(X, betas, generators)
+        if (forward == -np.inf).all():
+            return zero_probability_result("ais")
+        ends = [X[resample(forward, self.n_chains, rng)]]
+        if self.start is not None:
+            ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
+        results, how = [], {"has_zeros": has_zeros(self.energy)}
+        for end in ends:
+            end = self.burn_in(end, generators)
+            _, backward = self.anneal(end, betas[::-1], generators, reverse=True)
+            given = forward + log_z, backward - log_z, max_width, rng, "ais"
+            results.append(interval(*given, **how))
+        return max(results, key=lambda result: result.upper)
+
+    @abstractmethod
+    def has_zero_potentials(self):
+        """Return whether zero potentials of the model stop chains at the start of the path."""
+
+    @abstractmethod
+    def draw_reference(self, rng):
+        """Return states of :math:`f_0`, and its log partition function."""
+
+    @abstractmethod
+    def betas(self, n_temperatures):
+        """Return the inverse temperatures of the path."""
+
+    def burn_in(self, X, generators):
+        """Move states of the model, before reverse annealing."""
+        n_jobs = self.chains.n_jobs
+        return sweep(self.energy, X, generators, n_sweeps=N_BURN_IN, n_jobs=n_jobs)[0]
+
+    @abstractmethod
+    def anneal(self, X, betas, generators, *, reverse=False):
+        """Move chains along inverse temperatures, and return the states and the log weights.
+
+        The rows of ``X`` are distributed as the model at the first inverse temperature.
+        """
+
+
+@dataclass(frozen=True)
+class ProductPath(AnnealingPath):
+    """Annealing path from independent variables to a model.
+
+    Attributes
+    ----------
+    schedule : ndarray
+        Inverse temperatures, at steps that are about equally difficult.
+    """
+
+    first_temperatures: int = FIRST_TEMPERATURES
+    schedule: np.ndarray = (0.0, 1.0)
+
+    def has_zero_potentials(self):
+        """Return whether states of probability zero are common in samples of the reference."""
+        X = self.reference.sample(self.n_chains, np.random.default_rng(0))
+        return not self.energy.has_latent and bool((self.energy.log_potential(X) == -np.inf).any())
+
+    def draw_reference(self, rng):
+        """Return samples of the reference, and the logarithm of its total probability, 0."""
+        return self.reference.sample(self.n_chains, rng), 0.0
+
+    def betas(self, n_temperatures):
+        """Return the inverse temperatures of the schedule, in other steps."""
+        return interpolate(self.schedule, n_temperatures)
+
+    def anneal(self, X, betas, generators, *, reverse=False):
+        """Move chains along inverse temperatures, and return the states and the log weights."""
+        how = {"reference": self.reference, "reverse": reverse, "n_jobs": self.chains.n_jobs}
+        return sweep(self.energy, X, generators, betas=betas, **how)
+
+
+@dataclass(frozen=True)
+class ModelPath(AnnealingPath):
+    """Annealing path from a factor graph with the same cliques.
+
+    Without the zero tables of this factor graph, exact elimination must be feasible.
+    """
+
+    def has_zero_potentials(self):
+        """Return whether the model has zero potentials."""
+        return has_zeros(self.energy)
+
+    def draw_reference(self, rng):
+        """Return states of the reference model, and its log partition function."""
+        exact = self.reference.without_zero_tables()
+        plan = elimination.prepare(exact.layout)
+        log_z = float(elimination.log_partitions(plan, exact.flat)[0])
+        return elimination.sample(plan, exact.flat, self.n_chains, rng), log_z
+
+    def betas(self, n_temperatures):
+        """Return evenly spaced inverse temperatures."""
+        return np.linspace(0.0, 1.0, n_temperatures + 1)
+
+    def anneal(self, X, betas, generators, *, reverse=False):
+        """Move chains along inverse temperatures, and return the states and the log weights."""
+        if not isinstance(generators, list):
+            given = self.reference, self.energy, betas, X, generators
+            return sweep_between(*given, reverse=reverse)
+        n_jobs = self.chains.n_jobs
+
+        def move(X, beta):
+            return sweep(self._at(beta), X, generators, reverse=reverse, n_jobs=n_jobs)[0]
+
+        def log_ratio(X):
+            return self.energy.log_potential(X) - self.reference.log_potential(X)
+
+        return _anneal(X, betas, move, log_ratio, reverse)
+
+    def _at(self, beta):
+        """Return the model at an inverse temperature of the path."""
+        if beta in (0.0, 1.0):  # 0 times the logarithm of a zero potential is nan
+            return self.energy if beta else self.reference
+        start = self.reference.theta
+        theta = {k: (1.0 - beta) * start[k] + beta * v for k, v in self.energy.theta.items()}
+        return self.energy.with_theta(theta)
+
+
+@dataclass(frozen=True)
+class BlockAnnealing(AnnealingPath):
+    """Annealing path of a :class:`BlockPath`, which draws most variables of a chain together.
+
+    Attributes
+    ----------
+    schedule : ndarray
+        Inverse temperatures, at steps that are about equally difficult.
+    """
+
+    schedule: np.ndarray = (0.0, 1.0)
+
+    @classmethod
+    def pair(cls, energy, start, chains, rng):
+        """Return two annealing paths that start at different tractable models."""
+        made = []
+        for path in BlockPath.pair(energy, rng, chains.n_jobs):
+            X = path.draw(chains.n_chains, rng)
+            pilot = run_smc(path, X, chains.spawn(rng), rng)
+            made.append(cls(energy, path, start, chains, schedule=np.array(pilot.betas)))
+        return made
+
+    @property
+    def work(self):
+        """Table entries that the move of a chain visits."""
+        return self.reference.work
+
+    def has_zero_potentials(self):
+        """Return False, because zero potentials have small positive values on the path."""
+        return False
+
+    def draw_reference(self, rng):
+        """Return states of the tractable model, and its log partition function."""
+        return self.reference.draw(self.n_chains, rng), self.reference.log_z
+
+    def betas(self, n_temperatures):
+        """Return the inverse temperatures of the schedule, in other steps."""
+        return interpolate(self.schedule, n_temperatures)
+
+    def burn_in(self, X, generators):
+        """Move states of the model, before reverse annealing."""
+        return self.reference.move(X, 1.0, generators, N_BURN_IN_BLOCKS)
+
+    def anneal(self, X, betas, generators, *, reverse=False):
+        """Move chains along inverse temperatures, and return the states and the log weights."""
+        path = self.reference
+
+        def move(X, beta):
+            return path.move(X, beta, generators, reverse=reverse)
+
+        X, log_weights = _anneal(X, betas, move, path.log_ratio, reverse)
+        if not reverse:
+            log_weights[~path.is_possible(X)] = -np.inf
+        return X, log_weights
+
+
+def _anneal(X, betas, move, log_ratio, reverse):
+    """Return the states and the log weights of chains that a function moves along a path."""
+    log_weights = np.zeros(len(X))
+    for k in range(len(betas) - 1):
+        if reverse:
+            X = move(X, betas[k])
+        log_weights += (betas[k + 1] - betas[k]) * log_ratio(X)
+        if not reverse:
+            X = move(X, betas[k + 1])
+    return X, log_weights
+
+
+def interpolate(schedule, n_temperatures):
+    """Return a schedule with another number of steps, by linear interpolation."""
+    along = np.linspace(0.0, len(schedule) - 1.0, n_temperatures + 1)
+    return np.interp(along, np.arange(len(schedule)), schedule)
+
+
+def has_zeros(energy):
+    """Return whether a potential of the model is zero."""
+    return any(bool(np.isneginf(values).any()) for values in energy.theta.values())
