@@ -10,15 +10,17 @@ from .._utils.codes import MISSING
 from .._utils.parallel import run_blocks
 from .assessment import Assessment
 from .mixed_nodes import (
-    Design,
+    assess_large_tables,
     assess_neighbours,
     assess_others,
     draw,
     fit_node,
+    is_large,
     log_likelihoods,
 )
 from .penalised import MixedPath
-from .rows import Columns, WeightedRows, coincidence_probability, relabel_states
+from .regression import N_PAIRS, RIDGE
+from .rows import Columns, Design, WeightedRows, coincidence_probability, relabel_states
 from .screening import PairTests, candidate_pairs
 from .search import GraphModel
 from .significance import chi2_from_f, log_tail
@@ -180,6 +182,8 @@ class MixedFits:
         precisions.
     covariances : list of ndarray of shape (size_i * size_j, size_i * size_j)
         Covariance of the parameters of each edge: the inverse of the mean precision of both ends.
+        If one end has no covariance, it is that of the other end. If both have none, the array has
+        the shape of the interaction and holds the variances of its entries.
     """
 
     form: MixedForm
@@ -192,14 +196,8 @@ class MixedFits:
         """Combine the regressions of both ends of each edge."""
         theta, covariances = [], []
         for i, j in form.edges.tolist():
-            first, second = _edge_block(form, nodes[i], j), _edge_block(form, nodes[j], i)
-            shape = form.sizes[i], form.sizes[j]
-            order = np.arange(shape[0] * shape[1]).reshape(shape[::-1]).T.ravel()
-            values = first[0][order], second[0]
-            precisions = [np.linalg.inv(c) / 2 for c in (first[1][np.ix_(order, order)], second[1])]
-            covariance = np.linalg.inv(precisions[0] + precisions[1])
-            mean = covariance @ (precisions[0] @ values[0] + precisions[1] @ values[1])
-            theta.append(mean.reshape(shape))
+            values, covariance = _combine_ends(form, nodes, i, j)
+            theta.append(values)
             covariances.append(covariance)
         return cls(form, nodes, theta, covariances)
 
@@ -232,8 +230,11 @@ class MixedFits:
         """Return the variance of each entry of the interactions, given those of the parameters."""
         out = []
         for e, (theta, covariance) in enumerate(zip(self.theta, covariances, strict=True)):
+            if covariance.shape != 2 * (theta.size,):
+                out.append(covariance)
+                continue
             basis = self._expand(e, np.eye(theta.size).reshape(-1, *theta.shape))
-            out.append(np.einsum("a...,ab,b...->...", basis, covariance, basis))
+            out.append((basis * np.tensordot(covariance, basis, 1)).sum(axis=0))
         return out
 
     def strengths(self):
@@ -261,12 +262,44 @@ class MixedFits:
         return theta.squeeze(tuple(1 + k for k in range(2) if is_number[k]))
 
 
+def _combine_ends(form, nodes, i, j):
+    """Return the parameters of an edge and their covariance, from the regressions of both ends."""
+    shape = form.sizes[i], form.sizes[j]
+    order = np.arange(shape[0] * shape[1]).reshape(shape[::-1]).T.ravel()
+    ends = _edge_block(form, nodes[i], j), _edge_block(form, nodes[j], i)
+    values = ends[0][0][order], ends[1][0]
+    covariances = [None if ends[0][1] is None else ends[0][1][np.ix_(order, order)], ends[1][1]]
+    known = [end for end in zip(values, covariances, strict=True) if end[1] is not None]
+    if not known:
+        counts = [
+            node.expected[node.partners.index(k)] for node, k in ((nodes[i], j), (nodes[j], i))
+        ]
+        return np.mean(values, axis=0).reshape(shape), _cell_variances(
+            (counts[0].T + counts[1]) / 2
+        )
+    if len(known) == 1:
+        return known[0][0].reshape(shape), known[0][1]
+    precisions = [np.linalg.inv(covariance) / 2 for covariance in covariances]
+    covariance = np.linalg.inv(precisions[0] + precisions[1])
+    mean = covariance @ (precisions[0] @ values[0] + precisions[1] @ values[1])
+    return mean.reshape(shape), covariance
+
+
 def _edge_block(form, node, partner):
     """Return parameters and covariance of one neighbour in the regression of a variable."""
     part = node.partner_slices(form.sizes)[node.partners.index(partner)]
     k = node.parameters.shape[1]
     block = slice(part.start * k, part.stop * k)
-    return node.parameters[part].ravel(), node.covariance[block, block]
+    covariance = node.covariance
+    return node.parameters[part].ravel(), None if covariance is None else covariance[block, block]
+
+
+def _cell_variances(expected):
+    """Return the variances of a centred table of log counts, given the expected counts."""
+    occurs = np.outer(expected.sum(axis=1) > 0, expected.sum(axis=0) > 0)
+    variances = np.where(occurs, 1.0 / (expected + RIDGE / expected.size), 0.0)
+    left, right = (np.eye(q) - 1.0 / q for q in expected.shape)
+    return left**2 @ variances @ right**2
 
 
 @dataclass(frozen=True)
@@ -328,11 +361,16 @@ class MixedModel(GraphModel):
         n_columns = 1.0 + np.bincount(
             ends, design.sizes[edges[:, ::-1].ravel()], minlength=len(design.sizes)
         )
-        n_parameters = (n_columns * design.sizes).max(initial=0.0)
-        needed = 8.0 * N_MATRICES * n_parameters**2
+        n_parameters = n_columns * design.sizes
+        n_entries = n_parameters**2
+        for j in range(len(n_entries)):
+            if is_large(design, j, n_columns[j]):
+                n_entries[j] = 2 * N_PAIRS * n_parameters[j] + len(design.values) * design.sizes[j]
+        n_parameters = n_parameters[largest := int(n_entries.argmax())]
+        needed = 8.0 * N_MATRICES * n_entries[largest]
         if needed > self.max_bytes:
             raise ValueError(
-                f"The edges of one column have {n_parameters:.0f} parameters, whose covariance "
+                f"The edges of one column have {n_parameters:.0f} parameters, whose estimation "
                 f"takes about {needed:.3g} bytes, more than max_bytes={self.max_bytes:.3g}. Set "
                 "screen to a number, merge rare categories, or increase max_bytes."
             )
@@ -423,13 +461,17 @@ def assess_graph(rows, fits, others=False):
         rows that observe both variables.
     """
     n = len(fits.nodes)
-    statistic, dof = np.zeros((n, n)), np.zeros((n, n), dtype=np.int64)
+    statistic, dof = np.zeros((n, n)), np.zeros((n, n))
     for i, node in enumerate(fits.nodes):
         if others:
             statistic[i], dof[i] = assess_others(rows.design, node)
         if node.partners:
             columns = list(node.partners)
-            statistic[i, columns], dof[i, columns] = assess_neighbours(rows.design, node)
+            if node.covariance is None:
+                tests = assess_large_tables(rows.design, node, rows.fitted_nodes)
+            else:
+                tests = assess_neighbours(rows.design, node)
+            statistic[i, columns], dof[i, columns] = tests
     statistic, dof = _combine_directions(statistic, dof)
     covariances = fits.covariances
     if rows.shares is not None:

@@ -1,135 +1,21 @@
 """Regressions of numeric and categorical variables on their neighbours, and tests of neighbours."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from .regression import RIDGE, weighted_gram
-from .significance import chi2_from_f, quadratic_forms
+from .regression import RIDGE, TableRegression, one_hot, weighted_gram
+from .significance import chi2_from_f, quadratic_forms, sparse_table_test
 
 LEAST_RIDGE = 1e-8
 MIN_VARIANCE = 1e-10  # relative to the variance of a variable; a smaller one is rounding
 COLLINEAR = 1e-9  # ridge of a linear regression and smallest eigenvalue, relative to the rows
 MAX_NEWTON, MAX_HALVINGS = 50, 30
 TOLERANCE = 1e-9  # predicted gain of a Newton step in nats
+MAX_PARAMETERS = 500  # of a regression with a covariance matrix
+MAX_CODES = 64  # of a variable whose regression has a covariance matrix
+MAX_PAIR_PARAMETERS = 500  # of a score test with a covariance matrix
 LARGE_EFFECT = 2.0  # deviation of a logit that an edge explains; Wald tests fail above
-
-
-def state_codes(states, weights, n_states):
-    """Return numeric codes of categories, which have mean 0 and the identity as covariance.
-
-    Parameters
-    ----------
-    states : ndarray of float of shape (n_rows,)
-        State of each row, nan where missing.
-    weights : ndarray of shape (n_rows,)
-        Weight of each row.
-    n_states : int
-        Number of states.
-
-    Returns
-    -------
-    ndarray of shape (n_states, n_occurring - 1)
-        Codes of each state. The rows of states that do not occur are zero.
-    """
-    observed = ~np.isnan(states)
-    counts = np.bincount(states[observed].astype(np.int64), weights[observed], minlength=n_states)
-    occurs = counts > 0
-    root = np.sqrt(counts[occurs] / max(counts.sum(), 1e-300))
-    out = np.zeros((n_states, max(len(root) - 1, 0)))
-    if len(root) > 1:
-        mirror = root.copy()
-        mirror[0] += 1.0  # reflection that maps the first unit vector to the root
-        reflection = np.eye(len(root)) - np.outer(mirror, mirror) / mirror[0]
-        out[occurs] = reflection[:, 1:] / root[:, None]
-    return out
-
-
-@dataclass(frozen=True, eq=False)
-class Design:
-    """Rows as regressors: a constant, and one column per number or code of a category.
-
-    The regressors of missing entries are zero, which is their mean.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_rows, n_columns)
-        Regressors. Column 0 is constant.
-    start : ndarray of shape (n_variables + 1,)
-        First column of each variable. A constant variable has no column.
-    states : list of (ndarray of int of shape (n_rows,), or None)
-        States of each categorical variable, None for numeric variables.
-    codes : list of ndarray of shape (n_states, n_codes)
-        Codes of each categorical variable. Those of a numeric variable have the shape (0, 1), or
-        (0, 0) if it is constant.
-    weights : ndarray of shape (n_rows,)
-        Number of times that each row counts.
-    """
-
-    values: np.ndarray
-    start: np.ndarray
-    states: list
-    codes: list
-    weights: np.ndarray
-
-    @classmethod
-    def from_rows(cls, X, weights, n_states, codes=None):
-        """Return the design of rows; ``codes`` are those of other rows, if given."""
-        sizes = n_states.tolist()
-        if codes is None:
-            codes = [_find_codes(x, weights, q) for x, q in zip(X.T, sizes, strict=True)]
-        blocks, states = [], []
-        for x, q, code in zip(X.T, sizes, codes, strict=True):
-            known = np.where(np.isnan(x), 0.0, x)
-            states.append(known.astype(np.int64) if q else None)
-            block = code[states[-1]] if q else known[:, None][:, : code.shape[1]]
-            blocks.append(np.where(np.isnan(x)[:, None], 0.0, block))
-        start = np.cumsum([1] + [block.shape[1] for block in blocks])
-        return cls(np.hstack([np.ones((len(X), 1)), *blocks]), start, states, codes, weights)
-
-    def replace(self, variable, rows, drawn):
-        """Replace the values of a variable in some rows by drawn numbers or states, in place."""
-        block = slice(self.start[variable], self.start[variable + 1])
-        if self.is_number(variable):
-            self.values[rows, block] = drawn[:, None][:, : block.stop - block.start]
-        else:
-            states = drawn.astype(np.int64)
-            self.values[rows, block] = self.codes[variable][states]
-            self.states[variable][rows] = states
-
-    @property
-    def count(self):
-        """Weighted number of rows."""
-        return float(self.weights.sum())
-
-    @cached_property
-    def gram(self):
-        """Weighted sums of the products of all regressors, shape (n_columns, n_columns)."""
-        return self.values.T @ (self.values * self.weights[:, None])
-
-    def is_number(self, variable):
-        """Return True if a variable is numeric."""
-        return self.states[variable] is None
-
-    @property
-    def sizes(self):
-        """Number of regressors of each variable."""
-        return np.diff(self.start)
-
-    def columns(self, variables):
-        """Return the indices of the constant and of all regressors of some variables."""
-        parts = [np.arange(self.start[j], self.start[j + 1]) for j in variables]
-        return np.concatenate([[0], *parts]).astype(np.int64)
-
-
-def _find_codes(x, weights, n_states):
-    """Return the codes of a categorical variable, or an array of a column for each number."""
-    if n_states:
-        return state_codes(x, weights, n_states)
-    known = x[~np.isnan(x)]
-    is_constant = not len(known) or known.min() == known.max()
-    return np.ones((0, 0 if is_constant else 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +38,9 @@ class NodeFit:
     parameters : ndarray of shape (n_columns, n_components)
         Natural parameters. A numeric variable has one component, a categorical variable one per
         code.
-    covariance : ndarray of shape (n_columns * n_components, n_columns * n_components)
-        Covariance of the parameters, in the order of ``parameters.ravel()``.
+    covariance : ndarray of shape (n_columns * n_components, n_columns * n_components), or None
+        Covariance of the parameters, in the order of ``parameters.ravel()``. None for a regression
+        with many parameters.
     variance : float
         Conditional variance of a numeric variable; 1 for categorical variables.
     log_likelihood : float
@@ -161,6 +48,9 @@ class NodeFit:
     predictability : float
         Share of the variance of a numeric variable that its neighbours explain, or normalised
         accuracy of a categorical variable.
+    expected : tuple of ndarray of shape (n_neighbour_states, n_states)
+        Expected counts of the joint states with each neighbour, if there is no covariance. The
+        first axis of a numeric neighbour has the length 1.
     """
 
     variable: int
@@ -171,6 +61,7 @@ class NodeFit:
     variance: float
     log_likelihood: float
     predictability: float
+    expected: tuple = ()
 
     def partner_slices(self, sizes):
         """Return the slice of ``parameters`` of each neighbour, given the numbers of regressors."""
@@ -186,7 +77,17 @@ def fit_node(design, variable, partners):
         return NodeFit(variable, partners, design.columns(partners), empty, none, 1.0, 0.0, 0.0)
     if design.is_number(variable):
         return _fit_linear(design, variable, partners)
-    return Multinomial(design, variable, partners).fit()
+    regression = Multinomial(design, variable, partners)
+    if is_large(design, variable, len(regression.columns)):
+        return _fit_table(regression)
+    return regression.fit()
+
+
+def is_large(design, variable, n_columns):
+    """Return True if the regression of a variable on n_columns regressors has no covariance."""
+    k = design.sizes[variable]
+    is_categorical = not design.is_number(variable)
+    return is_categorical and (k >= MAX_CODES or k * n_columns > MAX_PARAMETERS)
 
 
 def log_likelihoods(design, fit):
@@ -252,6 +153,33 @@ def assess_neighbours(design, fit):
     return statistic, dof
 
 
+def assess_large_tables(design, fit, known):
+    """Return score tests of the neighbours of a categorical variable with many parameters.
+
+    Parameters
+    ----------
+    design : Design
+        Rows to which the regression was fitted.
+    fit : NodeFit
+        Regression without a covariance.
+    known : dict
+        Regressions that were fitted to the rows, by variable and neighbours. The regressions
+        without each neighbour are added.
+
+    Returns
+    -------
+    statistic, dof : ndarray of shape (n_neighbours,)
+        Chi-square statistics, and degrees of freedom.
+    """
+    tests = []
+    for n, j in enumerate(fit.partners):
+        key = fit.variable, fit.partners[:n] + fit.partners[n + 1 :]
+        if key not in known:
+            known[key] = fit_node(design, *key)
+        tests.append(_table_scores(design, known[key])(j))
+    return np.array(tests).T
+
+
 def assess_others(design, fit):
     """Return score tests of all variables that are no neighbours of a variable.
 
@@ -269,15 +197,25 @@ def assess_others(design, fit):
     -------
     statistic : ndarray of shape (n_variables,)
         Chi-square statistics, 0 for the variable itself and its neighbours.
-    dof : ndarray of int of shape (n_variables,)
+    dof : ndarray of shape (n_variables,)
         Degrees of freedom; 0 if a variable is not tested.
     """
     n = len(design.sizes)
-    statistic, dof = np.zeros(n), np.zeros(n, dtype=np.int64)
+    statistic, dof = np.zeros(n), np.zeros(n)
     if design.sizes[fit.variable] == 0:
         return statistic, dof
-    scores = _linear_scores if design.is_number(fit.variable) else _multinomial_scores
     others = np.setdiff1d(np.flatnonzero(design.sizes), [*fit.partners, fit.variable])
+    if not design.is_number(fit.variable):
+        max_size = MAX_PAIR_PARAMETERS // design.sizes[fit.variable]
+        is_table = design.sizes[others] > (max_size if fit.covariance is not None else 0)
+        if is_table.any():
+            test = _table_scores(design, fit)
+            for j in others[is_table].tolist():
+                statistic[j], dof[j] = test(j)
+        others = others[~is_table]
+        if not len(others):
+            return statistic, dof
+    scores = _linear_scores if design.is_number(fit.variable) else _multinomial_scores
     sizes = design.sizes[others]
     sums = scores(design, fit)
     for size in np.unique(sizes).tolist():
@@ -423,6 +361,11 @@ class Multinomial:
     def fit(self):
         """Return the fitted regression as a :class:`NodeFit`."""
         parameters, log_p, log_likelihood, information = self.maximise(self.start())
+        covariance = np.linalg.inv(information)
+        return self.describe(parameters, log_p, log_likelihood, covariance)
+
+    def describe(self, parameters, log_p, log_likelihood, covariance, expected=()):
+        """Return a fitted regression as a :class:`NodeFit`, given its parameters."""
         weights, states = self.design.weights, self.states
         hits = weights @ (log_p.argmax(axis=1) == states)
         base = np.bincount(states, weights).max()
@@ -432,10 +375,11 @@ class Multinomial:
             self.partners,
             self.columns,
             parameters,
-            np.linalg.inv(information),
+            covariance,
             1.0,
             log_likelihood,
             gain,
+            expected,
         )
 
 
@@ -473,5 +417,61 @@ def _multinomial_scores(design, fit):
         remaining = total - np.einsum("pni,pnj->nij", left, right)
         floor = 0.1 + 1e-8 * np.trace(total, axis1=1, axis2=2)
         return quadratic_forms(score[entries].reshape(n, size), remaining, floor)
+
+    return test
+
+
+# Tables with many parameters ---------------------------------------------------------------
+
+
+def _fit_table(regression):
+    """Fit a :class:`Multinomial` of many parameters, without their covariance."""
+    design, partners, states = regression.design, regression.partners, regression.states
+    patterns = np.zeros(len(states), dtype=np.int64)
+    for j in partners:
+        values = design.values[:, design.start[j]] if design.is_number(j) else design.states[j]
+        values = np.unique(values, return_inverse=True)[1]
+        patterns = np.unique(patterns * len(states) + values, return_inverse=True)[1]
+    first = np.unique(patterns, return_index=True)[1]
+    occurs = np.flatnonzero(regression.codes.any(axis=1))
+    to_rows = one_hot(patterns, len(first))
+    weighted = one_hot(states, len(regression.codes)) * design.weights[:, None]
+    counts = (to_rows.T @ weighted).toarray()[:, occurs]
+    blocks = [(np.ones((len(first), 1)), np.ones((1, 1)), LEAST_RIDGE)]
+    for j in partners:
+        indicators, codes = _indicators(design, j)
+        blocks.append((indicators[first], codes, RIDGE))
+    table = TableRegression(counts, regression.codes[occurs], blocks)
+    parameters = table.maximise(regression.start())
+    log_p, log_likelihood, _ = regression.objective(parameters)
+    weighted = np.exp(log_p) * design.weights[:, None]
+    expected = tuple(abs(_indicators(design, j)[0]).T @ weighted for j in partners)
+    return regression.describe(parameters, log_p, log_likelihood, None, expected)
+
+
+def _indicators(design, variable):
+    """Return a regressor for each state of a variable, or its numbers, and the codes of them."""
+    if design.is_number(variable):
+        return design.values[:, design.start[variable]][:, None], np.ones((1, 1))
+    codes = design.codes[variable]
+    return one_hot(design.states[variable], len(codes)), codes
+
+
+def _table_scores(design, fit):
+    """Return a function that computes the score test of one variable, for tables of many cells."""
+    log_p = Multinomial(design, fit.variable, fit.partners).objective(fit.parameters)[0]
+    p, gram, columns = np.exp(log_p), design.gram, fit.columns
+    counts = one_hot(design.states[fit.variable], p.shape[1]).toarray() * design.weights[:, None]
+    ridge = COLLINEAR * design.count * np.eye(len(columns))
+
+    def test(variable):
+        own = design.columns([variable])[1:]
+        slopes = np.linalg.solve(gram[np.ix_(columns, columns)] + ridge, gram[np.ix_(columns, own)])
+        left = design.values[:, own] - design.values[:, columns] @ slopes
+        if design.is_number(variable):
+            return sparse_table_test(left, left**2, counts, p, len(columns))
+        indicators, codes = _indicators(design, variable)
+        shares = design.weights @ indicators / design.count
+        return sparse_table_test(left @ (codes.T * shares), indicators, counts, p, len(columns))
 
     return test

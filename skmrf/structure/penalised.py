@@ -7,8 +7,9 @@ import numpy as np
 from .._utils.parameters import check_choice, check_number_or
 from ..learners import PseudoLikelihood
 from ..training.part_reports import warn_interrupted
-from .mixed_nodes import MIN_VARIANCE, Design, Multinomial, log_probabilities
+from .mixed_nodes import MIN_VARIANCE, Multinomial, log_probabilities
 from .nodewise import extended_bic
+from .rows import Design
 from .search import Search
 
 PENALTIES = ("l1", "group-l1")

@@ -5,6 +5,8 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
 
 from ..energies.log_linear import contrasts, pair_basis
 
@@ -13,6 +15,8 @@ CHUNK_ENTRIES = 2**23
 MAX_NEWTON = 100
 MAX_HALVINGS = 40
 TOLERANCE = 1e-9  # predicted gain of a Newton step in nats
+MAX_ITER, N_PAIRS = 1_000, 20  # of L-BFGS
+MIN_GAIN = 1e-6  # nats per parameter; L-BFGS stops when an iteration gains less
 MIN_ROWS_PER_PATTERN = 2  # with fewer rows per pattern, grouping rows saves no time
 
 
@@ -295,6 +299,68 @@ class Regression:
                 return theta + step, log_likelihood, new
             step = step / 2
         return None
+
+
+class TableRegression:
+    """Multinomial regression with many parameters, without a matrix over the parameters.
+
+    The logits are the sum over the neighbours of ``regressors @ codes @ A @ own_codes.T``, where A
+    are the parameters of a neighbour. L-BFGS maximises the log-likelihood minus a ridge penalty.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_patterns, n_states)
+        Total weight of the rows with each pattern of the neighbours and each state.
+    own_codes : ndarray of shape (n_states, k)
+        Codes of the states of the variable.
+    blocks : list of (ndarray or sparse array, ndarray, float)
+        Regressors of shape (n_patterns, r), codes of shape (r, c) and ridge penalty of each
+        neighbour. The constant is a block with one regressor.
+    """
+
+    def __init__(self, counts, own_codes, blocks):
+        self.counts = counts
+        self.totals = counts.sum(axis=1, keepdims=True)
+        self.own_codes = own_codes
+        self.blocks = blocks
+        sizes = [codes.shape[1] for _, codes, _ in blocks]
+        self.ends = np.cumsum(sizes)[:-1]
+        ridges = [ridge for _, _, ridge in blocks]
+        self.ridge = np.repeat(ridges, sizes)[:, None]
+        self.n_iter = 0
+
+    def log_probabilities(self, parameters):
+        """Return the log-probabilities of the states, shape (n_patterns, n_states)."""
+        logits = np.zeros(self.counts.shape)
+        parts = np.split(parameters, self.ends)
+        for (regressors, codes, _), part in zip(self.blocks, parts, strict=True):
+            logits += regressors @ (codes @ part @ self.own_codes.T)
+        logits -= logits.max(axis=1, keepdims=True)
+        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+    def loss(self, parameters):
+        """Return the negative objective and its gradient, divided by the number of rows."""
+        parameters = parameters.reshape(len(self.ridge), -1)
+        log_p, total = self.log_probabilities(parameters), self.totals.sum()
+        value = np.vdot(self.counts, log_p) - 0.5 * (self.ridge * parameters**2).sum()
+        residuals = (self.counts - self.totals * np.exp(log_p)) @ self.own_codes
+        gradient = [codes.T @ (regressors.T @ residuals) for regressors, codes, _ in self.blocks]
+        gradient = np.concatenate(gradient) - self.ridge * parameters
+        return -value / total, -gradient.ravel() / total
+
+    def maximise(self, start):
+        """Return the parameters of shape (n_regressors, k) that maximise the objective."""
+        gain = MIN_GAIN * start.size / self.totals.sum()
+        options = {"maxiter": MAX_ITER, "maxcor": N_PAIRS, "ftol": gain, "gtol": 0.0}
+        found = minimize(self.loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+        self.n_iter = found.nit
+        return found.x.reshape(start.shape)
+
+
+def one_hot(states, n_states):
+    """Return a sparse array with a column for each state and a single one in each row."""
+    n = len(states)
+    return csr_array((np.ones(n), states, np.arange(n + 1)), shape=(n, n_states))
 
 
 class ChunkedCodes:

@@ -270,3 +270,119 @@ def positive_rows(rows_type, X, n_states, sample_weight):
             "rows. If the weights are normalised, multiply them by the number of independent rows."
         )
     return rows_type(X, weights, np.array(n_states)).reweight(1.0 * (weights > 0))
+
+
+def state_codes(states, weights, n_states):
+    """Return numeric codes of categories, which have mean 0 and the identity as covariance.
+
+    Parameters
+    ----------
+    states : ndarray of float of shape (n_rows,)
+        State of each row, nan where missing.
+    weights : ndarray of shape (n_rows,)
+        Weight of each row.
+    n_states : int
+        Number of states.
+
+    Returns
+    -------
+    ndarray of shape (n_states, n_occurring - 1)
+        Codes of each state. The rows of states that do not occur are zero.
+    """
+    observed = ~np.isnan(states)
+    counts = np.bincount(states[observed].astype(np.int64), weights[observed], minlength=n_states)
+    occurs = counts > 0
+    root = np.sqrt(counts[occurs] / max(counts.sum(), 1e-300))
+    out = np.zeros((n_states, max(len(root) - 1, 0)))
+    if len(root) > 1:
+        mirror = root.copy()
+        mirror[0] += 1.0  # reflection that maps the first unit vector to the root
+        reflection = np.eye(len(root)) - np.outer(mirror, mirror) / mirror[0]
+        out[occurs] = reflection[:, 1:] / root[:, None]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Rows as regressors: a constant, and one column per number or code of a category.
+
+    The regressors of missing entries are zero, which is their mean.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows, n_columns)
+        Regressors. Column 0 is constant.
+    start : ndarray of shape (n_variables + 1,)
+        First column of each variable. A constant variable has no column.
+    states : list of (ndarray of int of shape (n_rows,), or None)
+        States of each categorical variable, None for numeric variables.
+    codes : list of ndarray of shape (n_states, n_codes)
+        Codes of each categorical variable. Those of a numeric variable have the shape (0, 1), or
+        (0, 0) if it is constant.
+    weights : ndarray of shape (n_rows,)
+        Number of times that each row counts.
+    """
+
+    values: np.ndarray
+    start: np.ndarray
+    states: list
+    codes: list
+    weights: np.ndarray
+
+    @classmethod
+    def from_rows(cls, X, weights, n_states, codes=None):
+        """Return the design of rows; ``codes`` are those of other rows, if given."""
+        sizes = n_states.tolist()
+        if codes is None:
+            codes = [_find_codes(x, weights, q) for x, q in zip(X.T, sizes, strict=True)]
+        blocks, states = [], []
+        for x, q, code in zip(X.T, sizes, codes, strict=True):
+            known = np.where(np.isnan(x), 0.0, x)
+            states.append(known.astype(np.int64) if q else None)
+            block = code[states[-1]] if q else known[:, None][:, : code.shape[1]]
+            blocks.append(np.where(np.isnan(x)[:, None], 0.0, block))
+        start = np.cumsum([1] + [block.shape[1] for block in blocks])
+        return cls(np.hstack([np.ones((len(X), 1)), *blocks]), start, states, codes, weights)
+
+    def replace(self, variable, rows, drawn):
+        """Replace the values of a variable in some rows by drawn numbers or states, in place."""
+        block = slice(self.start[variable], self.start[variable + 1])
+        if self.is_number(variable):
+            self.values[rows, block] = drawn[:, None][:, : block.stop - block.start]
+        else:
+            states = drawn.astype(np.int64)
+            self.values[rows, block] = self.codes[variable][states]
+            self.states[variable][rows] = states
+
+    @property
+    def count(self):
+        """Weighted number of rows."""
+        return float(self.weights.sum())
+
+    @cached_property
+    def gram(self):
+        """Weighted sums of the products of all regressors, shape (n_columns, n_columns)."""
+        return self.values.T @ (self.values * self.weights[:, None])
+
+    def is_number(self, variable):
+        """Return True if a variable is numeric."""
+        return self.states[variable] is None
+
+    @property
+    def sizes(self):
+        """Number of regressors of each variable."""
+        return np.diff(self.start)
+
+    def columns(self, variables):
+        """Return the indices of the constant and of all regressors of some variables."""
+        parts = [np.arange(self.start[j], self.start[j + 1]) for j in variables]
+        return np.concatenate([[0], *parts]).astype(np.int64)
+
+
+def _find_codes(x, weights, n_states):
+    """Return the codes of a categorical variable, or an array of a column for each number."""
+    if n_states:
+        return state_codes(x, weights, n_states)
+    known = x[~np.isnan(x)]
+    is_constant = not len(known) or known.min() == known.max()
+    return np.ones((0, 0 if is_constant else 1))

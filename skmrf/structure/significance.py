@@ -6,6 +6,7 @@ from scipy.special import chdtrc, chdtri, expit, fdtrc, gammaln, logsumexp, ndtr
 from .._utils.parameters import check_choice
 
 UNDERFLOW = -600.0
+MIN_MEAN = 0.1  # mean of a statistic; below it, the data have no information
 MIN_P = 1e-280  # of an F test that is converted to a chi-square statistic
 N_TERMS = 8
 MIN_SCALE = 1.0  # in standard deviations of the noise; weaker edges look like no edges
@@ -38,6 +39,49 @@ def quadratic_forms(vectors, matrices, floor):
     counts = values > np.reshape(floor, (-1, 1))
     terms = np.where(counts, along**2, 0.0) / np.where(counts, values, 1.0)
     return terms.sum(axis=1), counts.sum(axis=1)
+
+
+def sparse_table_test(regressors, scale, counts, p, n_fitted):
+    r"""Return a score test of the dependence of a categorical variable on regressors.
+
+    The statistic is :math:`\sum_{ab} S_{ab}^2 / (E_{ab} + 1)`, where :math:`S_{ab}` is the score of
+    regressor a and state b, and :math:`E_{ab}` is an expected count. It is Pearson's statistic
+    except for the addition of 1, which limits the effect of rare cells. A scaled chi-square
+    distribution with the mean and the variance of the statistic is its null distribution, because
+    most cells of a large table are rare.
+
+    Parameters
+    ----------
+    regressors : ndarray of shape (n_rows, n_regressors)
+        Residuals of the regressors, given the regressors of the fitted model.
+    scale : ndarray or sparse array of shape (n_rows, n_regressors)
+        Factors of the expected counts: indicators of states, or squares of numbers.
+    counts : ndarray of shape (n_rows, n_states)
+        Indicators of the observed state of each row, multiplied by the weight of the row.
+    p : ndarray of shape (n_rows, n_states)
+        Fitted probabilities of the states.
+    n_fitted : int
+        Number of regressors of the fitted model.
+
+    Returns
+    -------
+    statistic, dof : float
+        Chi-square statistic and degrees of freedom; 0 and 0 if nothing can be tested.
+    """
+    weights = counts.sum(axis=1, keepdims=True)
+    total = weights.sum()
+    score = regressors.T @ (counts - weights * p)
+    squares, expected = regressors**2, scale.T @ (weights * p)
+    inverse = 1.0 / (expected + 1.0)
+    variance = squares.T @ (weights * p * (1.0 - p)) * (total / max(total - n_fitted, 1.0))
+    mean = (inverse * variance).sum()
+    if mean < MIN_MEAN or total <= n_fitted:
+        return 0.0, 0.0
+    own = (1.0 - 2.0 * p) * (squares @ inverse)
+    own_variance = (p * own**2).sum(axis=1) - (p * own).sum(axis=1) ** 2
+    spread = 2.0 * (inverse**2 * variance * expected).sum() + weights[:, 0] @ own_variance
+    dof = 2.0 * mean**2 / spread
+    return (inverse * score**2).sum() / mean * dof, dof
 
 
 def log_tail(statistic, dof):

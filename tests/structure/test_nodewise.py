@@ -4,6 +4,7 @@ from itertools import combinations, pairwise, product
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import chi2
@@ -22,13 +23,14 @@ from structure_rows import (
     random_energy,
 )
 
+from skmrf import MRFStructureLearner
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.rows import Batch
 from skmrf.energies.layout import Layout
 from skmrf.energies.log_linear import LogLinearForm, contrasts
 from skmrf.exact.expectations import exact_model
 from skmrf.structure import assessment as score_module
-from skmrf.structure import regression
+from skmrf.structure import mixed_nodes, regression
 from skmrf.structure.assessment import score_tests
 from skmrf.structure.chow_liu import (
     embed,
@@ -37,7 +39,9 @@ from skmrf.structure.chow_liu import (
     pair_gains,
     possible_edges,
 )
+from skmrf.structure.mixed import MixedRows, fit_graph
 from skmrf.structure.nodewise import fit_nodes, likelihood_ratio
+from skmrf.structure.significance import sparse_table_test
 
 
 @pytest.fixture(params=FORMS, ids=lambda f: f"{f[0]}-{f[1]}")
@@ -379,3 +383,83 @@ def test_embedded_forests_have_no_large_cycles(seed):
         assert_allclose(compact.log_potential(X), graph.log_potential(X), atol=1e-9)
         log_z = exact_model(compact, max_bytes=50_000).log_partition(compact)
         assert_allclose(log_z, 0.0, atol=1e-9)
+
+
+# Columns with many categories --------------------------------------------------------------
+
+
+def copied(rng, states, n_states, share):
+    """Return a copy of states, in which a share of the entries is replaced by random states."""
+    return np.where(
+        rng.random(len(states)) < share, rng.integers(n_states, size=len(states)), states
+    )
+
+
+def test_regressions_without_covariances_agree_with_newtons_method(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    a = rng.integers(4, size=3000)
+    b, x = copied(rng, a, 5, 0.6), a + rng.normal(size=3000)
+    X = np.column_stack([a, b, (x - x.mean()) / x.std()])
+    weights = rng.integers(1, 3, 3000) * 1.0
+    rows = [MixedRows(X, weights, np.array([4, 5, 0])) for _ in range(2)]
+    edges = np.array([[0, 1], [0, 2]])
+    exact = fit_graph(rows[0], edges, None)
+    monkeypatch.setattr(mixed_nodes, "MAX_PARAMETERS", 0)
+    found = fit_graph(rows[1], edges, None)
+    for k in range(2):
+        assert found.nodes[k].covariance is None
+        assert found.log_likelihood[k] == pytest.approx(exact.log_likelihood[k], abs=0.05)
+        assert_allclose(found.nodes[k].parameters, exact.nodes[k].parameters, atol=0.05)
+    assert_allclose(found.tables()[0], exact.tables()[0], atol=0.1)
+    variances = [fits.table_variances(fits.covariances)[0] for fits in (exact, found)]
+    assert_allclose(variances[1], variances[0], rtol=0.25)
+    assert found.covariances[1].shape == (3, 3)
+
+
+@pytest.mark.parametrize("n_states", [(60, 60), (60, 3)])
+def test_sparse_table_tests_of_permuted_columns(n_states, seed):
+    """Under permutations, the mean and the variance are those of the chi-square distribution."""
+    rng, n_draws = np.random.default_rng(seed), 400
+    shares = [1.0 / np.arange(1, q + 1) for q in n_states]
+    left, right = (np.eye(len(s))[rng.choice(len(s), 500, p=s / s.sum())] for s in shares)
+    p = np.repeat(left.mean(axis=0)[None], 500, axis=0)
+    z = np.empty(n_draws)
+    for k in range(n_draws):
+        right = rng.permutation(right)
+        statistic, dof = sparse_table_test(right - right.mean(axis=0), right, left, p, 1)
+        z[k] = (statistic - dof) / np.sqrt(2.0 * dof)
+    assert abs(z.mean()) < 5.0 / np.sqrt(n_draws)
+    assert 0.4 < z.std() < 1.3
+
+
+def test_dependent_columns_of_60_categories(seed, monkeypatch):
+    """The graph is correct, and no matrix over the parameters of a pair of columns is solved."""
+    rng, n = np.random.default_rng(seed), 1500
+    a, free, x = rng.integers(60, size=n), rng.integers(60, size=n), rng.normal(size=n)
+    b, s = copied(rng, a, 60, 0.5), rng.integers(3, size=n)
+    c = copied(rng, b, 60, 0.5)
+    states = {"a": a, "b": b, "c": c, "free": free, "s": s, "copy": copied(rng, s, 3, 0.5)}
+    frame = pd.DataFrame({k: np.char.add("v", v.astype(str)) for k, v in states.items()})
+    frame = frame.assign(x=x, y=x + rng.normal(size=n))
+    sizes, maximise = [0], regression.TableRegression.maximise
+    for name in ("inv", "solve", "eigh"):
+        plain = getattr(np.linalg, name)
+
+        def recorded(matrix, *others, plain=plain):
+            sizes.append(matrix.shape[-1])
+            return plain(matrix, *others)
+
+        monkeypatch.setattr(np.linalg, name, recorded)
+
+    def counted_maximise(self, start):
+        parameters = maximise(self, start)
+        assert 0 < self.n_iter < 500
+        return parameters
+
+    monkeypatch.setattr(regression.TableRegression, "maximise", counted_maximise)
+    model = MRFStructureLearner(random_state=0).fit(frame)
+    assert {(0, 1), (1, 2), (4, 5), (6, 7)} == set(map(tuple, model.edges_.tolist()))
+    assert max(sizes) <= mixed_nodes.MAX_PARAMETERS
+    low, high = model.confidence_intervals_[0]
+    assert low.shape == (60, 60)
+    assert (low < high).all()

@@ -28,9 +28,9 @@ from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.energies.log_linear import LogLinearForm
 from skmrf.structure import RemovalWhileLearning, Thresholding, assessment, search
-from skmrf.structure.mixed_nodes import Design, Multinomial
+from skmrf.structure.mixed_nodes import Multinomial
 from skmrf.structure.pairwise import PairwiseModel, transfer_parameters
-from skmrf.structure.rows import Columns, Rows, coincidence_probability, relabel_states
+from skmrf.structure.rows import Columns, Design, Rows, coincidence_probability, relabel_states
 from skmrf.structure.screening import pair_tables
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
