@@ -357,17 +357,17 @@ class MixedModel(GraphModel):
 
     def _check_memory(self, design, edges):
         """Raise a ValueError if the regression of a variable needs too much memory."""
-        ends = edges.ravel()
-        n_columns = 1.0 + np.bincount(
-            ends, design.sizes[edges[:, ::-1].ravel()], minlength=len(design.sizes)
-        )
+        ends, added = edges.ravel(), design.sizes[edges[:, ::-1].ravel()]
+        n_columns = 1.0 + np.bincount(ends, added, minlength=len(design.sizes))
+        largest = np.zeros(len(n_columns))
+        np.maximum.at(largest, ends, added)
         n_parameters = n_columns * design.sizes
         n_entries = n_parameters**2
         for j in range(len(n_entries)):
-            if is_large(design, j, n_columns[j]):
+            if is_large(design, j, n_columns[j], largest[j]):
                 n_entries[j] = 2 * N_PAIRS * n_parameters[j] + len(design.values) * design.sizes[j]
-        n_parameters = n_parameters[largest := int(n_entries.argmax())]
-        needed = 8.0 * N_MATRICES * n_entries[largest]
+        needed = 8.0 * N_MATRICES * n_entries.max(initial=0.0)
+        n_parameters = n_parameters[n_entries.argmax()] if len(n_entries) else 0.0
         if needed > self.max_bytes:
             raise ValueError(
                 f"The edges of one column have {n_parameters:.0f} parameters, whose estimation "

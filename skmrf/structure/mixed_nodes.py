@@ -12,9 +12,9 @@ MIN_VARIANCE = 1e-10  # relative to the variance of a variable; a smaller one is
 COLLINEAR = 1e-9  # ridge of a linear regression and smallest eigenvalue, relative to the rows
 MAX_NEWTON, MAX_HALVINGS = 50, 30
 TOLERANCE = 1e-9  # predicted gain of a Newton step in nats
-MAX_PARAMETERS = 500  # of a regression with a covariance matrix
+MAX_PARAMETERS = 1_000  # of a regression with a covariance matrix
 MAX_CODES = 64  # of a variable whose regression has a covariance matrix
-MAX_PAIR_PARAMETERS = 500  # of a score test with a covariance matrix
+MAX_PAIR_PARAMETERS = 500  # of an edge or a score test with a covariance matrix
 LARGE_EFFECT = 2.0  # deviation of a logit that an edge explains; Wald tests fail above
 
 
@@ -78,16 +78,21 @@ def fit_node(design, variable, partners):
     if design.is_number(variable):
         return _fit_linear(design, variable, partners)
     regression = Multinomial(design, variable, partners)
-    if is_large(design, variable, len(regression.columns)):
+    largest = design.sizes[list(partners)].max(initial=0)
+    if is_large(design, variable, len(regression.columns), largest):
         return _fit_table(regression)
     return regression.fit()
 
 
-def is_large(design, variable, n_columns):
-    """Return True if the regression of a variable on n_columns regressors has no covariance."""
+def is_large(design, variable, n_columns, largest):
+    """Return True if a regression has no covariance, because it has many parameters.
+
+    It has n_columns regressors, and the neighbour with most of them has ``largest`` ones.
+    """
     k = design.sizes[variable]
-    is_categorical = not design.is_number(variable)
-    return is_categorical and (k >= MAX_CODES or k * n_columns > MAX_PARAMETERS)
+    has_table = k * largest > MAX_PAIR_PARAMETERS
+    is_wide = k >= MAX_CODES or k * n_columns > MAX_PARAMETERS
+    return not design.is_number(variable) and (has_table or is_wide)
 
 
 def log_likelihoods(design, fit):
