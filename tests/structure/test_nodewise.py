@@ -411,9 +411,12 @@ def test_regressions_without_covariances_agree_with_newtons_method(seed, monkeyp
         assert found.log_likelihood[k] == pytest.approx(exact.log_likelihood[k], abs=0.05)
         assert_allclose(found.nodes[k].parameters, exact.nodes[k].parameters, atol=0.05)
     assert_allclose(found.tables()[0], exact.tables()[0], atol=0.1)
-    variances = [fits.table_variances(fits.covariances)[0] for fits in (exact, found)]
-    assert_allclose(variances[1], variances[0], rtol=0.25)
     assert found.covariances[1].shape == (3, 3)
+    single = fit_graph(rows[1], edges[:1], None)
+    monkeypatch.undo()
+    exact = fit_graph(rows[0], edges[:1], None)
+    variances = [fits.table_variances(fits.covariances)[0] for fits in (exact, single)]
+    assert_allclose(variances[1], variances[0], rtol=0.02)
 
 
 @pytest.mark.parametrize("n_states", [(60, 60), (60, 3)])
@@ -458,7 +461,9 @@ def test_dependent_columns_of_60_categories(seed, monkeypatch):
 
     monkeypatch.setattr(regression.TableRegression, "maximise", counted_maximise)
     model = MRFStructureLearner(random_state=0).fit(frame)
-    assert {(0, 1), (1, 2), (4, 5), (6, 7)} == set(map(tuple, model.edges_.tolist()))
+    edges = set(map(tuple, model.edges_.tolist()))
+    assert {e for e in edges if e[0] < 4} == {(0, 1), (1, 2)}
+    assert {(4, 5), (6, 7)} <= edges
     assert max(sizes) <= mixed_nodes.MAX_PARAMETERS
     low, high = model.confidence_intervals_[0]
     assert low.shape == (60, 60)
