@@ -41,6 +41,8 @@ class Node:
         Codes of the states of each neighbour.
     blocks : list of ndarray of shape (d, n_states - 1, n_codes)
         Loadings of the variable's own parameters, if it has any, and of each edge.
+    has_tables : bool
+        Whether the loadings are products of contrasts of the variable and codes of a neighbour.
     """
 
     variable: int
@@ -49,6 +51,7 @@ class Node:
     partners: np.ndarray
     codes: list
     blocks: list
+    has_tables: bool
 
     @property
     def n_parameters(self):
@@ -105,8 +108,28 @@ class Node:
 
     def to_parameters(self, products):
         """Convert a matrix over pairs (state, regressor) to a matrix over the parameters."""
-        loadings = self.flat_loadings
-        return loadings @ products.reshape(2 * (loadings.shape[1],)) @ loadings.T
+        if not self.has_tables:
+            loadings = self.flat_loadings
+            return loadings @ products.reshape(2 * (loadings.shape[1],)) @ loadings.T
+        k, m = products.shape[:2]
+        own = _relative_contrasts(k + 1)
+        left = (own @ products.reshape(k, -1)).reshape(k * m, k, m)
+        return np.matmul(own, left).reshape(k * m, k * m)[
+            np.ix_(self.table_order, self.table_order)
+        ]
+
+    @cached_property
+    def table_order(self):
+        """Index of the pair (contrast of the variable, regressor) of each parameter of tables."""
+        _, k, m = self.loadings.shape
+        index = np.arange(k * m).reshape(k, m)
+        column = len(self.blocks) - len(self.edges)
+        parts = [index[:, :column].ravel()]
+        for partner, codes in zip(self.partners, self.codes, strict=True):
+            part = index[:, column : column + len(codes)]
+            parts.append((part if self.variable < partner else part.T).ravel())
+            column += len(codes)
+        return np.concatenate(parts)
 
     @cached_property
     def flat_loadings(self):
@@ -125,6 +148,7 @@ class Node:
             self.partners[keep],
             self.codes[:k] + self.codes[k + 1 :],
             self.blocks[:block] + self.blocks[block + 1 :],
+            self.has_tables,
         )
 
 
@@ -144,10 +168,11 @@ def build_nodes(form):
         incident = order[start[i] : start[i + 1]]
         partners = ends[incident // 2, 1 - incident % 2]
         coded = [_encode_pair(form.statistic, n_states, int(q[j]), i < j) for j in partners]
-        own = [_subtract_first_row(contrasts(n_states).T[:, :, None])] if form.unary else []
+        own = [_relative_contrasts(n_states)[:, :, None]] if form.unary else []
         blocks = own + [block for _, block in coded]
         codes = [code for code, _ in coded]
-        nodes.append(Node(i, n_states, edges[incident // 2], partners, codes, blocks))
+        has_tables = form.statistic == "table" and n_states > 1
+        nodes.append(Node(i, n_states, edges[incident // 2], partners, codes, blocks, has_tables))
     return nodes
 
 
@@ -164,6 +189,11 @@ def relative_basis(statistic, q_i, q_j, first):
     if first:
         return _subtract_first_row(pair_basis(statistic, q_i, q_j))
     return _subtract_first_row(pair_basis(statistic, q_j, q_i).transpose(0, 2, 1))
+
+
+def _relative_contrasts(n_states):
+    """Return the contrasts of the states 1, 2, ... minus those of state 0, one contrast a row."""
+    return _subtract_first_row(contrasts(n_states).T[:, :, None])[:, :, 0]
 
 
 def _subtract_first_row(tables):

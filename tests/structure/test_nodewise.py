@@ -385,6 +385,17 @@ def test_embedded_forests_have_no_large_cycles(seed):
         assert_allclose(log_z, 0.0, atol=1e-9)
 
 
+def test_products_of_tables_without_the_dense_loadings(problem, seed):
+    form = problem[2]
+    for node in regression.build_nodes(form):
+        _, k, m = node.loadings.shape
+        products = np.random.default_rng(seed).normal(size=(k, m, k, m))
+        expected = node.flat_loadings @ products.reshape(k * m, k * m) @ node.flat_loadings.T
+        assert_allclose(node.to_parameters(products), expected, atol=1e-12)
+        if form.statistic == "table":
+            assert sorted(node.table_order) == list(range(k * m))
+
+
 # Columns with many categories --------------------------------------------------------------
 
 
