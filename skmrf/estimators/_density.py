@@ -14,6 +14,7 @@ from .._utils.parameters import check_generator, check_number, show_list
 from .._utils.warn import warn_caller
 from ..energies import DiscreteEnergy
 from ..exact import expectations
+from ..exact.completion import are_layer_sums_quick
 from ..inference import row_queries
 from ..likelihood import log_partition_bounds
 from ..likelihood.bounds import exact_fits
@@ -34,12 +35,9 @@ WIDE = r"The interval of log Z .* nats wide|.* found no upper limit of log Z"  #
 class EnergyEstimator(DensityMixin, LearnedEstimator):
     """Base class of density estimators, with methods for log Z, samples and scores.
 
-    A subclass has the method :meth:`score_samples` and two members that queries need:
-
-    - ``_encoder``, an object with the methods ``read(estimator, X)``, ``encode(rows)``,
-      ``encode_row(row)`` and ``decode(codes)``, such as
-      :class:`~skmrf._data.categories.CategoryEncoder`;
-    - :meth:`_draw`.
+    A subclass has the method :meth:`score_samples`, and the attribute ``_encoder`` for queries: an
+    object with the methods ``read(estimator, X)``, ``encode(rows)``, ``encode_row(row)`` and
+    ``decode(codes)``, such as :class:`~skmrf._data.categories.CategoryEncoder`.
 
     The variable ``codes`` is an array of encoded rows: state codes, with MISSING (or nan) for
     missing entries.
@@ -52,7 +50,8 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     def _draw(self, codes, rng):
         """Draw the missing entries of encoded rows given the observed entries."""
-        raise NotImplementedError
+        options = {"max_bytes": self.max_bytes, "n_jobs": self.n_jobs, "device": self._device}
+        return row_queries.latent_samples(self.energy_, codes, rng, **options)
 
     def _compute_log_partition(self):
         """Return log Z of the model as a :class:`~skmrf._utils.results.LogPartition`.
@@ -142,7 +141,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     def _draws_exactly(self):
         """Return whether samples without given entries are independent draws."""
-        return False
+        return are_layer_sums_quick(self.energy_, self._given_codes(None), self.max_bytes)
 
     @property
     def ladder_(self):
@@ -240,10 +239,11 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         ndarray or frame of shape (n_samples, n_features)
             A frame if the training rows were a frame, with the data types of its columns.
             Independent samples if exact inference fits in memory and takes at most about a minute.
-            Otherwise, and for models with hidden units, the states of Gibbs chains after 1000
-            sweeps. Half of these sweeps are tempered. The chains approach the distribution as they
-            mix. After a fit with ``learner="ptt"``, samples without ``given`` are states of the
-            chains of ``ladder_``.
+            For an RBM, this is a sum over the states of the smaller layer. Otherwise, and for
+            Boltzmann machines with hidden units, the states of Gibbs chains after 1000 sweeps. Half
+            of these sweeps are tempered. The chains approach the distribution as they mix. After a
+            fit with ``learner="ptt"``, samples without ``given`` are then states of the chains of
+            ``ladder_``.
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, low=1, integer=True)
@@ -451,15 +451,14 @@ class VisibleEstimator(EnergyEstimator):
     def _draws_exactly(self):
         """Return whether samples without given entries are independent draws."""
         if self.energy_.has_latent:
-            return False
+            return super()._draws_exactly()
         return exact_fits(self._graph.layout, max_bytes=self.max_bytes)
 
     def _draw(self, codes, rng):
-        options = {"n_jobs": self.n_jobs, "device": self._device}
         if self.energy_.has_latent:
-            return gibbs_queries.draw_missing(self.energy_, codes, rng, **options)
-        graph, max_bytes = self._graph, self.max_bytes
-        return row_queries.row_samples(graph, codes, rng, max_bytes=max_bytes, **options)
+            return super()._draw(codes, rng)
+        options = {"max_bytes": self.max_bytes, "n_jobs": self.n_jobs, "device": self._device}
+        return row_queries.row_samples(self._graph, codes, rng, **options)
 
     def __sklearn_tags__(self):
         """Return the scikit-learn tags of the estimator."""

@@ -1,7 +1,8 @@
-"""Exact imputation of single rows with missing entries, for models with pairwise tables.
+"""Exact imputation of single rows with missing entries.
 
-Each row is searched on its own. This is faster than variable elimination if most rows have
-different missing entries, or if all missing variables interact.
+For models with pairwise tables, each row is searched on its own. This is faster than variable
+elimination if most rows have different missing entries, or if all missing variables interact. For
+models with two layers, the states of the smaller layer are enumerated.
 """
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from .._kernels._jit import read_only
 from .._kernels.completion import complete_rows
 from .._utils.codes import MISSING
+from ..energies import BipartiteEnergy
+from .elimination import DEFAULT_MAX_BYTES
+from .enumeration import QUICK_TERMS, LayerSum
 
 FEW_MISSING = 24  # of a row whose mode is always searched
 MAX_MISSING = 40  # of a row; the search of a mode with more takes longer than annealing
@@ -117,3 +121,59 @@ class Completion:
             row = complete_rows(chosen, row, arrays, flat, *options)
         out[rows], is_done[rows], logs[rows] = chosen, np.isfinite(totals), totals
         return is_done, out, logs
+
+
+def are_layer_sums_quick(energy, X, max_bytes=DEFAULT_MAX_BYTES):
+    """Return whether exact draws of the missing entries of all rows take a few seconds at most.
+
+    Parameters
+    ----------
+    energy : Energy
+        Model. Only a :class:`~skmrf.energies.BipartiteEnergy` has sums over a layer.
+    X : ndarray of shape (n_rows, n_visible)
+        State codes, MISSING where an entry is missing.
+    max_bytes : float, default=4 GiB
+        Maximum memory of a sum, in bytes.
+
+    Returns
+    -------
+    bool
+        True if :func:`draw_visible` is quick.
+    """
+    if not isinstance(energy, BipartiteEnergy):
+        return False
+    n_hidden, n_missing = energy.weights.shape[1], (X == MISSING).sum(axis=1)
+    sizes, counts = np.unique(n_missing, return_counts=True)
+    sums = [LayerSum(int(n), n_hidden) for n in sizes]
+    n_terms = sum(n * 2.0**s.log2_terms for n, s in zip(counts, sums, strict=True))
+    return n_terms <= QUICK_TERMS and all(s.fits(max_bytes) for s in sums)
+
+
+def draw_visible(energy, X, pattern, rng):
+    """Draw the missing entries of visible states exactly, with the hidden units summed out.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy
+        Model.
+    X : ndarray of shape (n_patterns, n_visible)
+        State codes, MISSING for the entries to draw.
+    pattern : ndarray of int of shape (n_rows,)
+        Index of the row of ``X`` that is given for each drawn row.
+    rng : Generator
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_visible)
+        State codes without missing entries.
+    """
+    energy, out = energy.astype(float), X[pattern]
+    groups = np.split(np.argsort(pattern, kind="stable"), np.cumsum(np.bincount(pattern))[:-1])
+    for row, rows in zip(X, groups, strict=True):
+        free = row == MISSING
+        weights = energy.weights[free]
+        hidden_bias = energy.hidden_bias + row[~free] @ energy.weights[~free]
+        given = BipartiteEnergy(weights, energy.visible_bias[free], hidden_bias)
+        out[np.ix_(rows, free)] = LayerSum(*weights.shape).sample(given, len(rows), rng)[0]
+    return out

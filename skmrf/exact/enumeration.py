@@ -7,6 +7,7 @@ its logarithm and the expected statistics are accumulated relative to the larges
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit, softmax
 
 from .._kernels.layers import softplus_sums_and_means
 from .._utils.interrupts import check_time
@@ -170,24 +171,94 @@ class LayerSum:
         moments = (pairs.T, large, small) if self.n_hidden <= self.n_visible else found.means()
         return energy.from_layer_moments(*moments), found.log_total
 
+    def sample(self, energy, n_samples, rng):
+        """Draw independent states of both layers of a :class:`~skmrf.energies.BipartiteEnergy`.
+
+        The states of the smaller layer are drawn from their exact distribution. The states of the
+        other layer are drawn given them.
+
+        Parameters
+        ----------
+        energy : BipartiteEnergy
+            Model.
+        n_samples : int
+            Number of samples.
+        rng : Generator
+            Source of randomness.
+
+        Returns
+        -------
+        visible, hidden : ndarrays of shapes (n_samples, n_visible) and (n_samples, n_hidden)
+            Zeros and ones.
+        """
+        blocks = _LayerBlocks(*self._orient_by_size(energy), self.n_block_units)
+        totals = [logsumexp(blocks.log_weights(outer)) for outer in blocks.outer_states()]
+        small = np.empty((n_samples, len(blocks.small_bias)))
+        counts = rng.multinomial(n_samples, softmax(totals))
+        ends = np.cumsum(counts)
+        for block in np.flatnonzero(counts):
+            outer = binary_states(blocks.n_slow, block, block + 1)[0]
+            shares = softmax(blocks.log_weights(outer))
+            drawn = blocks.states[rng.choice(len(shares), counts[block], p=shares)]
+            rows = slice(ends[block] - counts[block], ends[block])
+            small[rows] = np.hstack([np.tile(outer, (len(drawn), 1)), drawn])
+        small = small[rng.permutation(n_samples)]
+        means = expit(small @ blocks.weights + blocks.large_bias)
+        large = (rng.random(means.shape) < means).astype(float)
+        return (large, small) if self.n_hidden <= self.n_visible else (small, large)
+
     def _sum(self, energy, moments):
-        W, small_bias, large_bias = self._orient_by_size(energy)
-        slow = len(W) - self.n_block_units
-        states = binary_states(self.n_block_units)
-        activation = np.ascontiguousarray(states @ W[slow:])
-        log_prior = states @ small_bias[slow:]
-        sums = np.empty(len(states))
-        means = np.empty_like(activation) if moments else np.empty((0, W.shape[1]))
+        blocks = _LayerBlocks(*self._orient_by_size(energy), self.n_block_units)
+        W = blocks.weights
+        means = np.empty((len(blocks.states), W.shape[1])) if moments else None
         running = RunningSum(W.shape, len(W), W.shape[1])
-        for (outer,) in _iterate_states(slow):
-            check_time()
-            softplus_sums_and_means(activation, large_bias + outer @ W[:slow], sums, means)
-            log_weights = sums + log_prior + outer @ small_bias[:slow]
+        for outer in blocks.outer_states():
+            log_weights = blocks.log_weights(outer, means)
             weights = np.exp(log_weights - running.rescale(log_weights.max()))
             running.total += weights.sum()
             if moments:
-                _add_block(running.sums, outer, states, weights, means)
+                _add_block(running.sums, outer, blocks.states, weights, means)
         return running
+
+
+class _LayerBlocks:
+    """All states of the smaller layer, in blocks whose first units have the same states.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_small, n_large)
+        Weights between the layers.
+    small_bias : ndarray of shape (n_small,)
+        Biases of the smaller layer.
+    large_bias : ndarray of shape (n_large,)
+        Biases of the larger layer.
+    n_block_units : int
+        Number of last units whose states are a block.
+    """
+
+    def __init__(self, weights, small_bias, large_bias, n_block_units):
+        self.weights, self.small_bias, self.large_bias = weights, small_bias, large_bias
+        self.n_slow = len(weights) - n_block_units
+        self.states = binary_states(n_block_units)
+        self._activation = np.ascontiguousarray(self.states @ weights[self.n_slow :])
+        self._log_prior = self.states @ small_bias[self.n_slow :]
+
+    def outer_states(self):
+        """Yield the states of the first units of each block."""
+        for code in range(2**self.n_slow):
+            check_time()
+            yield binary_states(self.n_slow, code, code + 1)[0]
+
+    def log_weights(self, outer, means=None):
+        """Return the log marginals of the states of a block, whose first units are ``outer``.
+
+        The means of the larger layer are written to ``means`` if it is given.
+        """
+        slow, sums = self.n_slow, np.empty(len(self.states))
+        means = np.empty((0, self.weights.shape[1])) if means is None else means
+        bias = self.large_bias + outer @ self.weights[:slow]
+        softplus_sums_and_means(self._activation, bias, sums, means)
+        return sums + self._log_prior + outer @ self.small_bias[:slow]
 
 
 def _expected_on_device(energy):
@@ -208,12 +279,6 @@ def _expected_on_device(energy):
     pairs, small, large = (found[k] for k in names)
     moments = (pairs.T, large, small) if is_hidden_small else (pairs, small, large)
     return energy.from_layer_moments(*moments), logsumexp(log_weights)
-
-
-def _iterate_states(n_bits):
-    """Yield all states of ``n_bits`` bits, one row at a time."""
-    for code in range(2**n_bits):
-        yield binary_states(n_bits, code, code + 1)
 
 
 def _add_block(sums, outer, states, weights, means):

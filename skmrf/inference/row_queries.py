@@ -7,7 +7,7 @@ from .._utils.interrupts import remaining_time
 from .._utils.log_weights import log_mean_exp
 from .._utils.warn import warn_caller
 from ..exact import elimination
-from ..exact.completion import Completion
+from ..exact.completion import Completion, are_layer_sums_quick, draw_visible
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..exact.enumeration import binary_states
 from ..exact.expectations import max_quick_entries
@@ -327,6 +327,37 @@ def latent_log_partitions(energy, X, *, rng=None, **_):
         means = [log_mean_exp(w) for w in log_weights.reshape(len(rows), -1)]
         out[rows] = means - n_observed[rows] * np.log(2.0)
     return out
+
+
+def latent_samples(energy, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, **options):
+    """Draw the missing entries of rows of a model with hidden units, given the other entries.
+
+    For a :class:`~skmrf.energies.BipartiteEnergy`, the draws are exact and independent if sums over
+    the smaller layer take a few seconds for all distinct rows. Otherwise the draws are states of
+    Gibbs chains.
+
+    Parameters
+    ----------
+    energy : HiddenLayerEnergy
+        Model with two-state variables.
+    X : ndarray of shape (n_rows, n_visible)
+        State codes of the visible variables; MISSING where an entry is missing.
+    rng : Generator
+        Source of randomness.
+    max_bytes : float, default=4 GiB
+        Maximum memory of exact draws, in bytes.
+    **options
+        Options of :func:`skmrf.samplers.gibbs_queries.draw_missing`.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_visible)
+        Complete rows.
+    """
+    rows, inverse = np.unique(X, axis=0, return_inverse=True)
+    if not are_layer_sums_quick(energy, rows, max_bytes):
+        return gibbs_queries.draw_missing(energy, X, rng, **options)
+    return draw_visible(energy, rows, inverse.ravel(), rng)
 
 
 def latent_marginals(energy, X, *, rng=None, **_):

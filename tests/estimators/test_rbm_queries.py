@@ -24,8 +24,11 @@ from sklearn.pipeline import make_pipeline
 from zoo import layers
 
 from skmrf import RBM, CRBMStructuredPredictor
+from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import BipartiteEnergy
 from skmrf.estimators import _density
+from skmrf.exact import enumeration
+from skmrf.inference.row_queries import latent_samples
 from skmrf.learners import BP, CD, MSSVM, PCD, PSMC
 from skmrf.likelihood import log_partition_bounds
 
@@ -136,6 +139,25 @@ def test_sample_follows_the_model(fitted, seed):
     agrees = (V[:, 1] == 1) & (V[:, 4] == 0)
     p = np.where(agrees, np.exp(log_p), 0.0)
     check_draws(drawn, V, p / p.sum())
+
+
+@pytest.mark.parametrize("shape", [(8, 6), (5, 8)])
+def test_samples_of_separated_modes_are_exact(shape, monkeypatch, seed):
+    """Gibbs chains do not move between the two modes, which have different probabilities."""
+    monkeypatch.setattr(enumeration, "BLOCK", 16)  # more than one block
+    rng = np.random.default_rng(seed)
+    weights = np.full(shape, 4.0) + rng.normal(size=shape)
+    biases = -0.5 * weights.sum(axis=1), -0.5 * weights.sum(axis=0)
+    energy = BipartiteEnergy(weights, biases[0] + 0.1, biases[1] + 0.1)
+    V, log_p = law(energy)
+    unknown = np.full((2000, shape[0]), MISSING, dtype=STATE)
+    check_draws(latent_samples(energy, unknown, rng), V, np.exp(log_p))
+    rows = unknown.copy()
+    rows[:, 1] = np.arange(2000) % 2
+    drawn = latent_samples(energy, rows, rng)
+    for state in (0, 1):
+        p = np.where(V[:, 1] == state, np.exp(log_p), 0.0)
+        check_draws(drawn[state::2], V, p / p.sum())
 
 
 def test_sample_given_rows(fitted):
