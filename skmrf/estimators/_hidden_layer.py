@@ -1,15 +1,22 @@
 """Initial values, learning rates and description of the hidden units of RBMs."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 from scipy.special import expit
 
 from .._jax import open_device
-from .._utils.namespaces import without_values
-from .._utils.rows import column_means, dense_rows, sample_weights
+from .._utils.namespaces import as_numpy, without_values
+from .._utils.rows import column_means, dense_rows, is_mapped, sample_weights
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
+from ..exact.enumeration import LayerSum
+from ..learners import Exact
 from ..structure.chow_liu import fit_tree, pair_couplings
-from ..training import AdaptiveRate, initial_values
+from ..training import AdaptiveRate, initial_values, loop
+from ..training.data_moments import effective_rows
 from ..training.held_out import layered_score
+from ..training.penalties import make_penalty
 from ._training import complete_states, rows_of_log_partition
 from ._weight_decay import RECENCY, is_preconditioned, preconditioned_settings
 
@@ -21,6 +28,9 @@ MAX_UPDATES = 10_000  # if max_iter is None
 MIN_PATIENCE = 500  # updates; hidden units need time to become different
 WEIGHT_SCALE = 0.01  # standard deviation of the initial weights
 ACTIVATION_SCALE = 1.5  # initial standard deviation of a hidden unit's log odds, beside couplings
+MAX_EXACT_ITERATIONS, MIN_EXACT_ITERATIONS = 100, 5  # with the exact gradient, after training
+CHANGE_STRENGTH = 100.0  # times the number of rows, of the penalty on the change by them
+MAX_EXACT_TERMS, MAX_EXACT_ROWS = 3e8, 1e7  # of all these iterations together
 DEVICE_ROWS = 2**14  # rows whose hidden means a device computes together
 N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
 
@@ -167,10 +177,52 @@ def training_settings(parameters, learner, energy, data, held_out, choice):
         score=None if held_out is None else layered_score(energy, held_out),
     )
     if is_preconditioned(learner, parameters):
-        return preconditioned_settings(settings, energy, data, choice.rate)
+        settings = preconditioned_settings(settings, energy, data, choice.rate)
+        n_iter = _n_exact_iterations(energy, data, parameters.max_bytes)
+        if n_iter:
+            alpha = 0.0 if isinstance(parameters.alpha, str) else choice.alpha
+            settings.finish = partial(_maximise_exactly, data, settings, alpha, n_iter)
+        return settings
     if parameters.has_default_rate(settings.optimizer):
         settings.rate = adaptive_rate(settings.optimizer)
     return settings
+
+
+def _n_exact_iterations(energy, data, max_bytes):
+    """Return the number of iterations with the exact gradient after training, or 0.
+
+    The iterations take less time than training. There are none if fewer than five are affordable.
+    """
+    if not isinstance(energy, BipartiteEnergy) or is_mapped(data.X):
+        return 0
+    layers = LayerSum(*energy.weights.shape)
+    n_iter = min(MAX_EXACT_TERMS / 2.0**layers.log2_terms, MAX_EXACT_ROWS / data.X.shape[0])
+    if n_iter < MIN_EXACT_ITERATIONS or not layers.fits(max_bytes):
+        return 0
+    return int(min(n_iter, MAX_EXACT_ITERATIONS))
+
+
+def _maximise_exactly(data, settings, alpha, n_iter, state):
+    """Return the final state of training after iterations of L-BFGS with the exact gradient.
+
+    If the rows have well-separated clusters, Markov chains do not move between them, and the model
+    can have wrong probabilities of the clusters. The exact gradient corrects them. A penalty on the
+    change of the weights prevents overfitting. The weight decay ``alpha`` is added to it.
+    """
+    energy, learner = state.result(settings.average), Exact()
+    change = CHANGE_STRENGTH / effective_rows(data)
+    centre = energy.theta | {"weights": energy.weights * (change / (alpha + change))}
+    groups = energy.penalty_groups()
+    penalty = make_penalty("l2", alpha + change, groups, energy.multiplicity, centre)
+    given = {"optimizer": None, "max_iter": n_iter, "complete": False, "device": None}
+    solver = replace(settings, penalty=penalty, score=None, finish=None, **given)
+    data = data._replace(X=as_numpy(data.X))
+    start = loop.start(energy, learner, data, solver, None)
+    energy = loop.run(learner, data, solver, start).energy
+    if state.best is None:
+        return replace(state, energy=energy, averaged={}, n_averaged=0)
+    score = settings.score(energy, state)
+    return replace(state, best=(score, energy)) if score > state.best[0] else state
 
 
 def _column_log_odds(X, log_weights):

@@ -79,6 +79,18 @@ def test_default_training_is_near_maximum_likelihood(seed):
     assert model.learning_rate_ == 0.1
 
 
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_default_training_learns_the_weights_of_separated_clusters(early_stopping, seed):
+    rng = np.random.default_rng(seed)
+    centre = rng.integers(2, size=20)
+    is_first = rng.random(1000) < 0.3
+    X = np.where(is_first[:, None], centre, 1 - centre) ^ (rng.random((1000, 20)) < 0.02)
+    model = RBM(4, alpha=0.01, early_stopping=early_stopping, random_state=seed).fit(X)
+    drawn = model.sample(4000, random_state=seed)
+    share = ((drawn == centre).mean(axis=1) > 0.5).mean()
+    assert abs(share - is_first.mean()) < 5 * 0.5 / np.sqrt(4000) + 0.05 * early_stopping
+
+
 @pytest.mark.parametrize("kind", ["hidden layer", "pairs", "coupled layers"])
 def test_scores_of_small_models_are_exact(kind, monkeypatch, seed):
     """Compare scores with enumeration; the scores of annealing are lower bounds."""
