@@ -28,6 +28,9 @@ class TrainingParameters:
     is_partial : bool
         Whether the parameters are for one call of ``partial_fit``: one epoch that continues
         training, without early stopping.
+    has_converged : bool
+        Whether the last fit of the estimator converged. The learning rate of ``partial_fit`` then
+        remains small.
     """
 
     optimizer: Any
@@ -47,6 +50,7 @@ class TrainingParameters:
     n_jobs: int | None = None
     device: str = "cpu"
     is_partial: bool = False
+    has_converged: bool = False
 
     @classmethod
     def of(cls, owner, partial=False, learner=None, **others):
@@ -76,9 +80,9 @@ class TrainingParameters:
         optimizers.check_optimizer(parameters.optimizer, solvable)
         if not partial:
             return parameters
-        return replace(
-            parameters, max_iter=1, early_stopping=False, warm_start=True, is_partial=True
-        )
+        has_converged = vars(owner).get("converged_", False)
+        given = {"early_stopping": False, "warm_start": True, "has_converged": has_converged}
+        return replace(parameters, max_iter=1, is_partial=True, **given)
 
     def _check(self):
         if not isinstance(self.early_stopping, bool | np.bool_):
@@ -186,6 +190,7 @@ class TrainingParameters:
             tol=self.tol,
             average=bool(self.average) and penalty.smooth,
             patience=self.n_iter_no_change if patience is None else patience,
+            is_last_stage=self.has_converged,
             complete=not self.is_partial,
             multiplicity=energy.multiplicity,
             device=device,

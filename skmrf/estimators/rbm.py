@@ -66,7 +66,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         noise. "constant" keeps the first rate, "step" halves it every 1000 updates, and "inverse"
         divides it by ``1+t/100`` after t updates. Their first rate is 0.03 for Adam, 0.1 for SGD
         and 0.02 for momentum. A float is a constant rate. An instance of a schedule of
-        :mod:`skmrf.training` has its own parameters.
+        :mod:`skmrf.training` has its own parameters. After a fit that converged, "adaptive" stays
+        at its last, smallest rate in :meth:`partial_fit`.
     penalty : {"l2", "l1", "group-l1"}, default="l2"
         Penalty on the weights. Biases are not penalised. With "group-l1" the weights of a hidden
         unit are a group. "l1" and "group-l1" keep weights at zero that start near zero. With them,

@@ -20,6 +20,13 @@ class _Schedule(BaseEstimator):
         """Return the state of the schedule before the first parameter update."""
         return {"t": 0}
 
+    def last_stage(self):
+        """Return the state in which ``partial_fit`` continues after the end of the schedule.
+
+        By default the schedule starts anew.
+        """
+        return self.init()
+
     def observe(self, gradient, state, resolution):
         """Advance the schedule by one parameter update, given the gradient of this update.
 
@@ -150,7 +157,8 @@ class AdaptiveRate(_Schedule):
     Gradients are averaged over the two halves of a window of updates. Far from the optimum, the two
     means have similar directions. If their cosine is below ``cosine``, the gradient is only noise.
     The rate is then halved, and the next window is 1.5 times as long. Training ends after
-    ``n_halvings`` halvings, when the gradient is only noise once more.
+    ``n_halvings`` halvings, when the gradient is only noise once more. If the model is then trained
+    further by ``partial_fit``, the rate remains at its last value.
 
     Parameters
     ----------
@@ -174,6 +182,10 @@ class AdaptiveRate(_Schedule):
     def init(self):
         """Return the state of the schedule before the first parameter update."""
         return {"t": 0, "halvings": 0, "window": int(self.window), "first": None, "second": None}
+
+    def last_stage(self):
+        """Return the state after all halvings, so that the rate remains small."""
+        return self.init() | {"halvings": self.n_halvings}
 
     def value(self, state):
         """Return the learning rate of the next update."""

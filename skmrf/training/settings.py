@@ -33,6 +33,8 @@ class Settings:
         the learner.
     rate : learning-rate schedule of :mod:`skmrf.training`
         Schedule of the learning rate of the optimizer.
+    is_last_stage : bool
+        Whether a new schedule starts in its last stage, because the model is already trained.
     penalty : penalty of :mod:`skmrf.training`
         Penalty that is subtracted from the mean log-likelihood.
     restriction : object with the method of :class:`NoRestriction`
@@ -82,6 +84,7 @@ class Settings:
 
     optimizer: Any = field(default_factory=Adam)
     rate: Any = field(default_factory=AdaptiveRate)
+    is_last_stage: bool = False
     penalty: Any = field(default_factory=NoPenalty)
     restriction: Any = field(default_factory=NoRestriction)
     batch_size: int = 256

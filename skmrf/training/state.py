@@ -153,7 +153,7 @@ def first_state(energy, learner_state, settings, rng):
         0,
         learner_state,
         _init_optimizer(settings, energy),
-        settings.rate.init(),
+        _first_rate(settings),
         rng,
         identities=_identities(settings),
     )
@@ -200,7 +200,7 @@ def continue_from(state, learner_state, settings):
     """Return the training state for a continued run.
 
     An optimizer or a schedule starts anew if its parameters have changed. A schedule that has ended
-    also starts anew.
+    also starts anew, or in its last stage if the settings say so.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def continue_from(state, learner_state, settings):
     if not is_same_optimizer:
         state = replace(state, optimizer=_init_optimizer(settings, state.energy))
     if not is_same_rate or state.converged:
-        state = replace(state, rate=settings.rate.init())
+        state = replace(state, rate=_first_rate(settings))
     if settings.average != bool(state.averaged):
         state = replace(state, averaged=_zero_averages(settings, state.energy), n_averaged=0)
     return replace(
@@ -260,6 +260,10 @@ def _zero_averages(settings, energy):
 
 def _init_optimizer(settings, energy):
     return None if settings.optimizer is None else settings.optimizer.init(energy.theta)
+
+
+def _first_rate(settings):
+    return settings.rate.last_stage() if settings.is_last_stage else settings.rate.init()
 
 
 def _identities(settings):

@@ -29,7 +29,7 @@ from skmrf.likelihood import ais
 from skmrf.samplers import Product
 from skmrf.structure import Nodewise, Penalized
 from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
-from skmrf.training.schedules import StepRate
+from skmrf.training.schedules import AdaptiveRate, StepRate
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -75,6 +75,34 @@ def test_partial_fit_continues_after_fit(estimator):
     for name, value in theta.items():
         assert np.abs(estimator.energy_.theta[name] - value).max() < 0.1
     estimator.set_params(max_iter=3)
+
+
+@pytest.mark.parametrize("kind", ["hidden units", "pairs", "tables"])
+def test_partial_fit_after_convergence_keeps_the_likelihood(kind, seed):
+    """A large learning rate would move the parameters far from the maximum."""
+    rng = np.random.default_rng(seed)
+    is_first = np.arange(12) < 6
+    X = np.where(rng.random((500, 1)) < 0.5, is_first, ~is_first)
+    X = np.where(rng.random(X.shape) < 0.05, ~X, X).astype(int)
+    model = {
+        "hidden units": RBM(4, random_state=seed),
+        "pairs": BoltzmannMachine(states=(0, 1), random_state=seed),
+        "tables": DiscreteMRF(random_state=seed),
+    }[kind].fit(X)
+    before = model.score(X)
+    for _ in range(20):
+        model.partial_fit(X)
+    assert model.score(X) > before - 0.1
+
+
+def test_partial_fit_remains_in_the_last_stage():
+    options = {"alpha": 0.01, "batch_size": 5, "random_state": 0}
+    model = RBM(2, learning_rate=AdaptiveRate(0.1, 12, 1.0, 2), optimizer="adam", **options)
+    assert model.fit(BITS).converged_
+    assert model.history_["learning_rate"][0] > 0.025
+    for _ in range(5):
+        model.partial_fit(BITS)
+        assert model.history_["learning_rate"][-1] == pytest.approx(0.025)
 
 
 @pytest.mark.long
