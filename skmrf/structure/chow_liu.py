@@ -6,16 +6,18 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.special import gammaln
 
 from .._utils.codes import MISSING
 from ..energies import FactorGraph, PairwiseEnergy
 from ..exact import expectations
 from ..inference import row_queries
 from ..training.data_moments import effective_rows
-from ..training.regularization import Fold, gain_over_reference, held_out_weights
+from ..training.regularization import Fold, held_out_weights
 from .screening import pair_tables
 
 MAX_TABLE_SIZE = 2**20  # larger tables of pairs are never edges
+CONCENTRATIONS = 2.0 ** np.arange(11)  # total pseudo-counts of a conditional distribution
 
 
 class Tree(NamedTuple):
@@ -24,8 +26,7 @@ class Tree(NamedTuple):
     Attributes
     ----------
     graph : FactorGraph
-        Model with one table per variable and one table per edge. Its log partition function is 0
-        if no entry is missing.
+        Model with one table per variable and one table per edge. Its log partition function is 0.
     gains : ndarray of shape (n_edges,)
         Increase of the log-likelihood of all rows by each edge, divided by the number of parameters
         ``(q - 1) (r - 1)`` of the edge, in nats.
@@ -45,8 +46,11 @@ class Tree(NamedTuple):
 def fit_tree(X, n_states, *, weights=None, allowed=None):
     r"""Fit a Chow-Liu tree: the edges are a spanning tree of maximum mutual information.
 
-    All probabilities are smoothed: one pseudo-count is divided equally among the states of a
-    variable, or of a pair of variables. A pair is counted in the rows that observe both variables.
+    The marginal probabilities of a variable have half a pseudo-count for each of its states. The
+    joint probabilities of an edge have these marginals. They are the mean of two estimates by
+    empirical Bayes: the conditional distributions of either variable, given the other one, have a
+    Dirichlet prior whose mean is the marginal distribution, and whose concentration maximises the
+    marginal likelihood of the edge. A pair is counted in the rows that observe both variables.
 
     Parameters
     ----------
@@ -68,6 +72,10 @@ def fit_tree(X, n_states, *, weights=None, allowed=None):
     ----------
     C. K. Chow and C. N. Liu, "Approximating discrete probability distributions with dependence
     trees", IEEE Transactions on Information Theory 14 (1968).
+
+    J. Altschuler, J. Weed and P. Rigollet, "Near-linear time approximation algorithms for optimal
+    transport via Sinkhorn iteration", Advances in Neural Information Processing Systems 30 (2017),
+    Algorithm 2: the mean of the two estimates is changed to have the given marginals.
     """
     n_states = np.asarray(n_states)
     weights = np.ones(len(X)) if weights is None else weights
@@ -77,10 +85,11 @@ def fit_tree(X, n_states, *, weights=None, allowed=None):
         is_edge &= allowed
     edges = _spanning_forest(gain, is_edge)
     columns = np.asfortranarray(X)
-    singles = [_frequencies(columns[:, [i]], n_states[[i]], weights) for i in range(X.shape[1])]
+    singles = [_marginal(columns[:, [i]], n_states[[i]], weights) for i in range(X.shape[1])]
     tables = [np.log(p) for p in singles]
     for i, j in edges:
-        joint = _frequencies(columns[:, [i, j]], n_states[[i, j]], weights)
+        counts = _count(columns[:, [i, j]], n_states[[i, j]], weights)
+        joint = _smooth_joint(counts, singles[i], singles[j])
         tables.append(np.log(joint) - tables[i][:, None] - tables[j])
     i, j = np.array(edges, dtype=int).reshape(-1, 2).T
     graph = FactorGraph(n_states, [(v,) for v in range(X.shape[1])] + edges, tables)
@@ -193,14 +202,53 @@ def _spanning_forest(gain, is_edge):
     return sorted(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
 
 
-def _frequencies(X, n_states, weights):
-    """Return the smoothed joint frequencies of the states of one or two columns."""
+def _count(X, n_states, weights):
+    """Return the weighted counts of the joint states of one or two columns, where observed."""
     observed = (X != MISSING).all(axis=1)
     if not observed.all():
         X, weights = X[observed], weights[observed]
     codes = np.ravel_multi_index(tuple(X.T), tuple(n_states))
-    counts = np.bincount(codes, weights, minlength=n_states.prod()).reshape(n_states)
-    return (counts + 1.0 / counts.size) / (counts.sum() + 1.0)
+    return np.bincount(codes, weights, minlength=n_states.prod()).reshape(n_states)
+
+
+def _marginal(column, n_states, weights):
+    """Return the frequencies of a column, with half a pseudo-count for each state."""
+    counts = _count(column, n_states, weights) + 0.5
+    return counts / counts.sum()
+
+
+def _smooth_joint(counts, first, second):
+    """Return smoothed joint frequencies of two variables that have the given marginals."""
+    joint = first[:, None] * _smooth_conditional(counts, second)
+    joint += second * _smooth_conditional(counts.T, first).T
+    return _set_marginals(0.5 * joint, first, second)
+
+
+def _smooth_conditional(counts, prior):
+    """Return a conditional distribution for each row of a table of counts, by empirical Bayes.
+
+    The distributions have a common Dirichlet prior with the given mean. Its concentration maximises
+    the marginal likelihood of all rows of the table.
+    """
+    i, j = np.nonzero(counts)
+    totals = counts.sum(axis=1)
+    cells, p = counts[i, j], prior[j]
+    log_evidence = [
+        (gammaln(c) - gammaln(c + totals)).sum() + (gammaln(c * p + cells) - gammaln(c * p)).sum()
+        for c in CONCENTRATIONS
+    ]
+    # The pseudo-count of all cells limits the effect of marginal probabilities near zero.
+    table = counts + CONCENTRATIONS[np.argmax(log_evidence)] * prior + 1.0 / counts.size
+    return table / table.sum(axis=1, keepdims=True)
+
+
+def _set_marginals(joint, first, second):
+    """Return the nearby positive table with the given marginals of Altschuler et al. (2017)."""
+    joint = joint * np.minimum(first / joint.sum(axis=1), 1.0)[:, None]
+    joint *= np.minimum(second / joint.sum(axis=0), 1.0)
+    lacking = [np.maximum(p - joint.sum(axis=a), 0.0) for p, a in ((first, 1), (second, 0))]
+    total = max(lacking[0].sum(), np.finfo(float).tiny)
+    return joint + np.outer(lacking[0] / total, lacking[1])
 
 
 def possible_edges(layout):
@@ -326,23 +374,13 @@ def choose_reference(energy, splits, parameters):
         for rule, scores in zip(EDGE_RULES, row_scores, strict=True):
             scores.append(_forest_scores(tree.prune(_min_gain(rule, layout, train)), test))
     weights = held_out_weights([Fold(train, test, None) for train, test in splits])
-    rule = EDGE_RULES[_choose_edge_rule([np.concatenate(s) for s in row_scores], weights)]
+    rule = EDGE_RULES[int(np.argmax([np.concatenate(s) @ weights for s in row_scores]))]
 
     def reference(rows):
         tree = _fit_tree(layout, allowed, rows)
         return embed(tree.prune(_min_gain(rule, layout, rows)), layout)
 
     return reference
-
-
-def _choose_edge_rule(row_scores, weights):
-    """Return the index in EDGE_RULES of the best reference model, given scores of held-out rows.
-
-    The full tree must be better than the better one of the others by one standard error.
-    """
-    simple = int(row_scores[1] @ weights > row_scores[0] @ weights)
-    gains, errors = gain_over_reference([row_scores[simple], row_scores[2]], weights)
-    return 2 if gains[1] > errors[1] else simple
 
 
 def _min_gain(rule, layout, data):

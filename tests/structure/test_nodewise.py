@@ -33,6 +33,8 @@ from skmrf.structure import assessment as score_module
 from skmrf.structure import mixed_nodes, regression
 from skmrf.structure.assessment import score_tests
 from skmrf.structure.chow_liu import (
+    CONCENTRATIONS,
+    _smooth_conditional,
     embed,
     fit_pairwise_forest,
     fit_tree,
@@ -289,18 +291,75 @@ def test_tree_has_the_largest_gain_of_all_spanning_trees(seed):
     assert_allclose(tree.gains * sizes, [gains[e] for e in edges])
 
 
+def single_frequencies(X, weights, i):
+    """Return the frequencies of a column, with half a pseudo-count for each state."""
+    counts = [0.5 + weights[X[:, i] == s].sum() for s in range(N_STATES[i])]
+    return np.array(counts) / sum(counts)
+
+
 def test_probabilities_of_a_tree(seed):
-    """Probabilities sum to 1, and the marginals of edges are the smoothed frequencies."""
+    """Probabilities sum to 1, also if entries are missing; marginals are smoothed frequencies."""
     rng = np.random.default_rng(seed)
     X, weights = random_rows(rng), rng.uniform(0.5, 2.0, 60)
+    X[rng.random(X.shape) < 0.2] = MISSING
     graph = fit_tree(X, N_STATES, weights=weights).graph
     states = all_states()
     p = np.exp(graph.log_potential(states))
     assert p.sum() == pytest.approx(1.0)
-    for clique in graph.cliques:
-        marginal = np.zeros(N_STATES[list(clique)])
-        np.add.at(marginal, tuple(states[:, list(clique)].T), p)
-        assert_allclose(marginal, smoothed(X, weights, clique), atol=1e-12)
+    for i in range(5):
+        marginal = np.bincount(states[:, i], p)
+        assert_allclose(marginal, single_frequencies(X, weights, i), atol=1e-12)
+
+
+def log_evidence(counts, prior):
+    """Return the log marginal likelihood of the rows of a table, one observation at a time."""
+    total = 0.0
+    for row in counts.astype(int):
+        urn = prior.copy()
+        for state in np.repeat(np.arange(len(row)), row):
+            total += np.log(urn[state] / urn.sum())
+            urn[state] += 1.0
+    return total
+
+
+def test_conditional_distributions_maximise_the_marginal_likelihood(seed):
+    """The estimate of one direction is between the frequencies and the marginal distribution."""
+    rng = np.random.default_rng(seed)
+    n_copied = rng.integers(0, 30, 4)
+    counts = rng.integers(0, 5, (4, 6)).astype(float)
+    counts[np.arange(4), np.arange(4)] += n_copied
+    prior = (counts.sum(axis=0) + 0.5) / (counts + 0.5 / 4).sum()
+    evidence = [log_evidence(counts, c * prior) for c in CONCENTRATIONS]
+    best = CONCENTRATIONS[np.argmax(evidence)]
+    expected = counts + best * prior + 1 / 24
+    found = _smooth_conditional(counts, prior)
+    assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-12)
+
+
+def copies_of_skewed_columns(rng, n_rows, n_states):
+    """Return columns that copy the column before with probability 1/2, and have rare states."""
+    p = 1.0 / np.arange(1, n_states + 1)
+    X = rng.choice(n_states, (n_rows, 6), p=p / p.sum())
+    for i in range(1, 6):
+        X[:, i] = np.where(rng.random(n_rows) < 0.5, X[:, i - 1], X[:, i])
+    return X
+
+
+def test_many_states_and_few_rows(seed):
+    """A tree is better than conditional frequencies with one pseudo-count, split by marginals."""
+    rng = np.random.default_rng(seed)
+    q, train, test = np.full(6, 12), *(copies_of_skewed_columns(rng, n, 12) for n in (200, 2000))
+    tree = fit_tree(train, q)
+    p = [(np.bincount(x, minlength=12) + 1 / 12) / 201 for x in train.T]
+    simple = np.log(p[0])[test[:, 0]]
+    for i in range(1, 6):
+        counts = np.zeros((12, 12))
+        np.add.at(counts, (train[:, i - 1], train[:, i]), 1.0)
+        joint = counts + p[i]
+        simple += np.log(joint / joint.sum(axis=1, keepdims=True))[test[:, i - 1], test[:, i]]
+    gain = tree.graph.log_potential(test) - simple
+    assert gain.mean() > 0.1
+    assert tree.graph.log_potential(test).mean() > tree.prune(np.inf).log_potential(test).mean()
 
 
 @pytest.mark.parametrize("states", [(0, 1), (-1, 1), (0.5, 2)])
