@@ -2,8 +2,8 @@
 
 A row of the table compares a default estimator with the best of its baselines. The score is the
 mean log-likelihood of test rows in nats (DiscreteMRF, against independent columns and a Chow-Liu
-tree, both with smoothed probabilities), the lower limit of this mean (RBM with 128 hidden units, against
-the same), a measure of multi-label classification (CRBMStructuredPredictor,
+tree, both with smoothed probabilities), the lower limit of this mean (RBM with 128 hidden units,
+against the same), a measure of multi-label classification (CRBMStructuredPredictor,
 against one logistic regression per label), F1 of the edges of generated graphs
 (MRFStructureLearner, against L1-penalised logistic regressions with the same limit of 5% for any
 false edge), or the fraction of imputed entries that are right and the error of imputed numbers

@@ -309,11 +309,12 @@ def check_seen(column, known, name, remedy):
 def _raise_for_unseen(codes, values, known, name, remedy=GIVE_ALL):
     unseen = np.flatnonzero(codes < 0)
     if unseen.size:
+        place = "seen in fit and is not in categories=" if remedy == GIVE_ALL else "seen in fit"
         if "m" in (known.dtype.kind + values.dtype.kind).lower():
             known, values = _to_objects(known), _to_objects(values)
         raise ValueError(
-            f"Column {name!r} has the category {values.tolist()[unseen[0]]!r}, which was not seen "
-            f"in fit; its categories are {show_list(known.tolist(), N_SHOWN)}. {remedy}, or use "
+            f"Column {name!r} has the category {values.tolist()[unseen[0]]!r}, which was not "
+            f"{place}; its categories are {show_list(known.tolist(), N_SHOWN)}. {remedy}, or use "
             "nan or None for a missing entry."
         )
 

@@ -68,12 +68,14 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
                 "coupling and bias must be finite; for states of probability zero use a "
                 "FactorGraph."
             )
-        if not np.array_equal(coupling, coupling.T):
-            i, j = np.argwhere(coupling != coupling.T)[0]
+        is_close = _is_nearly_symmetric(coupling)
+        if not is_close.all():
+            i, j = np.argwhere(~is_close)[0]
             raise ValueError(
                 f"coupling must be symmetric, but coupling[{i}, {j}] is {coupling[i, j]} and "
                 f"coupling[{j}, {i}] is {coupling[j, i]}; use (J + J.T) / 2."
             )
+        coupling = (coupling + coupling.T) / 2 if (coupling != coupling.T).any() else coupling
         if np.diagonal(coupling).any():
             i = np.flatnonzero(np.diagonal(coupling))[0]
             raise ValueError(
@@ -269,3 +271,9 @@ def pair_statistics(S, weights):
         Symmetric up to rounding.
     """
     return without_diagonal(gram_matrix((S, weights)))
+
+
+def _is_nearly_symmetric(coupling):
+    """Return where a matrix is symmetric up to rounding errors of its largest entries."""
+    tol = max(1e-12, 4 * np.finfo(coupling.dtype).eps) * np.abs(coupling).max(initial=0.0)
+    return np.abs(coupling - coupling.T) <= tol

@@ -29,11 +29,15 @@ class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
         "https://skmrf.readthedocs.io/en/stable/api/generated/skmrf.{estimator_name}.html"
     )
 
-    def _check_learner(self):
-        """Return the learner object; raise an error if this estimator cannot use it."""
+    def _check_learner(self, others=()):
+        """Return the learner object; raise an error if this estimator cannot use it.
+
+        The error message also lists ``others``, names that the estimator itself accepts.
+        """
         return make_learner(
-            self.learner, self._energy_type, kind=self._learner_kind, owner=type(self).__name__
-        )
+            self.learner, self._energy_type, kind=self._learner_kind, owner=type(self).__name__,
+            others=others,
+        )  # fmt: skip
 
     def _column_names(self):
         """Return the column names seen during fit, or 0, 1, 2, ... if there are no names."""

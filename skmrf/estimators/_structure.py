@@ -67,7 +67,7 @@ def make_search_learner(learner, search, owner):
     if named == "pcd":
         learner = PCD(n_sweeps=PCD_SWEEPS)
     else:
-        learner = make_learner(learner, FactorGraph, owner=owner)
+        learner = make_learner(learner, FactorGraph, owner=owner, others=("auto",))
     search.check_learner(learner)
     return learner
 

@@ -318,7 +318,9 @@ class CRF(CRFQueries, LearnedEstimator):
             name = "exact" if label_graphs.is_tractable(graphs, n_labels) else "bp"
         if self.graph == "tree" and graphs.trees is None:
             raise ValueError('graph="tree" needs graphs without cycles; use graph="given".')
-        return make_learner(name, self._energy_type, kind=self._learner_kind, owner="CRF")
+        return make_learner(
+            name, self._energy_type, kind=self._learner_kind, owner="CRF", others=("auto",)
+        )
 
     def _initial_energy(self, graphs, codes, parameters):
         energy = initial_energy(graphs, len(codes.classes), self.graph, self.feature_labels)

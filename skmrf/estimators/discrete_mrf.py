@@ -403,7 +403,7 @@ class DiscreteMRF(VisibleEstimator):
         """Return the learner object, or None for "auto"."""
         if isinstance(self.learner, str) and self.learner == "auto":
             return None
-        learner = self._check_learner()
+        learner = self._check_learner(others=("auto",))
         if self.device != "cpu":
             check_device_learner(learner, self._energy_type)
         return learner

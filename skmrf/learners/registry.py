@@ -111,7 +111,7 @@ def unmet_requirements(learner, energy_type, kind=Learner):
     return unmet + [kind.__name__] * (not issubclass(learner_type, kind))
 
 
-def check_learner(learner, energy_type, *, kind=Learner, owner="This energy"):
+def check_learner(learner, energy_type, *, kind=Learner, owner="This energy", others=()):
     """Raise a ValueError unless a learner can train energies of a given class.
 
     Parameters
@@ -124,14 +124,16 @@ def check_learner(learner, energy_type, *, kind=Learner, owner="This energy"):
         Required base class of the learner.
     owner : str, default="This energy"
         Subject of the error message.
+    others : tuple of str, default=()
+        Further names that the error message lists, such as "auto".
     """
     _check_requires(learner)
     unmet = unmet_requirements(learner, energy_type, kind)
     if unmet:
         raise ValueError(
             f"{owner} cannot take the learner {learner!r}: {_describe(unmet, energy_type, kind)}"
-            f" Take one of {sorted(accepted(energy_type, kind))} or an instance of one of their "
-            "classes."
+            f" Take one of {sorted([*accepted(energy_type, kind), *others])} or an instance of one "
+            "of their classes."
         )
 
 
@@ -149,7 +151,7 @@ def _describe(unmet, energy_type, kind):
     return " and ".join(reasons) + "."
 
 
-def make_learner(learner, energy_type, *, kind=Learner, owner):
+def make_learner(learner, energy_type, *, kind=Learner, owner, others=()):
     """Return a learner by name, or the given learner instance, after checking its requirements.
 
     Parameters
@@ -162,6 +164,8 @@ def make_learner(learner, energy_type, *, kind=Learner, owner):
         Required base class of the learner.
     owner : str
         Name of the estimator, for error messages.
+    others : tuple of str, default=()
+        Names that the estimator itself accepts, such as "auto", for error messages.
 
     Returns
     -------
@@ -177,10 +181,10 @@ def make_learner(learner, energy_type, *, kind=Learner, owner):
         learner = _make_by_name(learner, kind.family)
     if not isinstance(learner, Learner):
         raise ValueError(
-            f"learner must be one of {sorted(accepted(energy_type, kind))} or an instance of a "
-            f"class of skmrf.learners; got {learner!r}."
+            f"learner must be one of {sorted([*accepted(energy_type, kind), *others])} or an "
+            f"instance of a class of skmrf.learners; got {learner!r}."
         )
-    check_learner(learner, energy_type, kind=kind, owner=owner)
+    check_learner(learner, energy_type, kind=kind, owner=owner, others=others)
     return learner
 
 

@@ -254,6 +254,18 @@ def test_pairwise_energy_rejects_invalid_arguments(coupling, bias, states, messa
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_couplings_can_have_rounding_errors(dtype):
+    coupling = np.array([[0, 0.3], [0.3, 0]], dtype=dtype)
+    coupling[0, 1] = np.nextafter(coupling[0, 1], dtype(1))
+    energy = PairwiseEnergy(coupling, np.zeros(2, dtype=dtype))
+    assert energy.coupling.dtype == dtype
+    np.testing.assert_array_equal(energy.coupling, energy.coupling.T)
+    np.testing.assert_allclose(energy.coupling, coupling, rtol=1e-6)
+    with pytest.raises(ValueError, match="coupling must be symmetric"):
+        PairwiseEnergy(coupling * (1 + np.triu(np.full((2, 2), 1e-5))), np.zeros(2))
+
+
 @pytest.mark.parametrize(
     ("X", "message"),
     [

@@ -48,7 +48,7 @@ def test_bad_data(data, error, message):
 
 
 BAD_PARAMETERS = [
-    ({"learner": "sgd"}, r"learner must be one of \['bp', 'bp-cd', 'bpchain-cd'"),
+    ({"learner": "sgd"}, r"learner must be one of \['auto', 'bp', 'bp-cd', 'bpchain-cd'"),
     ({"learner": 3}, "an instance of a class of skmrf.learners; got 3"),
     (
         {"cliques": "all"},
@@ -68,7 +68,7 @@ BAD_PARAMETERS = [
     ({"alpha": 10**400}, "alpha must be a finite number; got 1000"),
     ({"categories": [[0, 1]]}, "categories has 1 lists, but X has 2 columns; give one list per"),
     ({"categories": [[0, 0], [0, 1]]}, "categories of column 0 must be distinct"),
-    ({"categories": [[0], [0, 1]]}, "Column 0 has the category 1, which was not seen in fit"),
+    ({"categories": [[0], [0, 1]]}, "has the category 1, which was not seen in fit and is not in"),
     ({"optimizer": "newton"}, "optimizer must be one of .*; got 'newton'"),
     ({"optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic objective'),
     ({"learning_rate": "fast"}, "learning_rate must be one of .*; got 'fast'"),

@@ -333,7 +333,7 @@ def test_bad_queries_and_queries_before_fit(who):
             (X[:0], r"Found array with 0 sample\(s\)"),
             (
                 replace_entry(np.inf)(X),
-                "infinity|category inf, which was not seen in fit; its categories are",
+                "infinity|category inf, which was not seen in fit and is not in categories=; its",
             ),
         ):
             with pytest.raises(ValueError, match=message):

@@ -138,7 +138,8 @@ def test_initial_values_use_sample_weights(seed):
     """Initial columns are independent, with the weighted frequencies of the rows."""
     X = table(seed)
     weights = np.random.default_rng(seed + 1000).integers(0, 3, len(X))
-    still = DiscreteMRF(learner="pcd", learning_rate=1e-12, max_iter=1, random_state=seed)
+    given = {"learner": "pcd", "alpha": 0.1, "learning_rate": 1e-12, "max_iter": 1}
+    still = DiscreteMRF(**given, random_state=seed)
     weighted = clone(still).fit(X, sample_weight=weights)
     repeated = clone(still).fit(np.repeat(X, weights, axis=0))
     np.testing.assert_allclose(weighted.score_samples(X), repeated.score_samples(X), atol=1e-6)

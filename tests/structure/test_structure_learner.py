@@ -165,7 +165,7 @@ INVALID = [
     ({"tol": -1}, "tol must be .*got -1"),
     ({"max_bytes": 0}, "max_bytes must be .*got 0"),
     ({"max_bytes": 100}, "more than max_bytes=100.*Set screen to a number.*increase max_bytes"),
-    ({"learner": "newton"}, r"learner must be one of \[.*exact.*pcd"),
+    ({"learner": "newton"}, r"learner must be one of \['auto', .*exact.*pcd"),
     (
         {"learner": "lr"},
         r"MRFStructureLearner cannot take the learner LR\(\): .* Take one of",
