@@ -253,7 +253,7 @@ class BoltzmannMachine(VisibleEstimator):
         y : ignored
             Not used.
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weight of each row. By default all rows have the same weight.
+            Non-negative weight of each row: the number of times that it counts. By default 1.
 
         Returns
         -------
@@ -279,7 +279,7 @@ class BoltzmannMachine(VisibleEstimator):
         y : ignored
             Not used.
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weight of each row. By default all rows have the same weight.
+            Non-negative weight of each row: the number of times that it counts. By default 1.
 
         Returns
         -------

@@ -299,7 +299,7 @@ class DiscreteMRF(VisibleEstimator):
         y : ignored
             Not used.
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weight of each row. By default all rows have the same weight.
+            Non-negative weight of each row: the number of times that it counts. By default 1.
 
         Returns
         -------
@@ -322,7 +322,7 @@ class DiscreteMRF(VisibleEstimator):
         y : ignored
             Not used.
         sample_weight : array-like of shape (n_samples,), optional
-            Non-negative weight of each row. By default all rows have the same weight.
+            Non-negative weight of each row: the number of times that it counts. By default 1.
 
         Returns
         -------

@@ -12,7 +12,7 @@ from .._utils.codes import MISSING
 from ..energies import FactorGraph, PairwiseEnergy
 from ..exact import expectations
 from ..inference import row_queries
-from ..training.data_moments import effective_rows
+from ..training.data_moments import count_weights, effective_rows
 from ..training.regularization import Fold, held_out_weights
 from .screening import pair_tables
 
@@ -141,10 +141,8 @@ def fit_pairwise_forest(data, states):
     PairwiseEnergy
         Couplings and biases of the forest.
     """
-    n, weights = data.X.shape[1], None
-    if data.log_weights is not None:
-        weights = np.exp(data.log_weights)
-    tree = fit_tree(data.X, np.full(n, 2), weights=weights)
+    n = data.X.shape[1]
+    tree = fit_tree(data.X, np.full(n, 2), weights=count_weights(data))
     forest = tree.prune(_min_edge_gain(n, data))
     coupling, bias = pair_couplings(forest)
     low, step = states[0], states[1] - states[0]
@@ -399,8 +397,7 @@ def _min_edge_gain(n_variables, data):
 
 
 def _fit_tree(layout, allowed, data):
-    weights = None if data.log_weights is None else np.exp(data.log_weights)
-    return fit_tree(data.X, layout.n_states, weights=weights, allowed=allowed)
+    return fit_tree(data.X, layout.n_states, weights=count_weights(data), allowed=allowed)
 
 
 def _forest_scores(forest, data):

@@ -57,6 +57,19 @@ def effective_rows(data):
     return effective_sample_size(data.log_weights)
 
 
+def count_weights(data):
+    """Return the number of times that each row of a batch counts, or None for once.
+
+    These are the weights of the rows. If the sum of the weights is less than the effective number
+    of rows, for example if it is 1, they are multiplied so that the sum is this number. Weights
+    that are whole numbers are not changed.
+    """
+    if data.log_weights is None:
+        return None
+    weights = np.exp(data.log_weights)
+    return weights * max(1.0, effective_rows(data) / weights.sum())
+
+
 def count_unobserved(moments):
     """Return the number of joint states of cliques that never occur in the data.
 

@@ -146,6 +146,15 @@ def test_initial_values_use_sample_weights(seed):
     assert np.abs(still.fit(X).score_samples(X) - weighted.score_samples(X)).max() > 1e-3
 
 
+@pytest.mark.parametrize("scale", [1e-6, 1e-2])
+def test_small_weights_count_like_larger_ones(scale, seed):
+    """The sum of the weights can be 1: the default model depends only on their ratios."""
+    X = table(seed)
+    weights = np.random.default_rng(seed + 1000).uniform(0.1, 0.5, len(X))
+    models = [DiscreteMRF().fit(X, sample_weight=w) for w in (weights, scale * weights)]
+    np.testing.assert_allclose(models[1].score_samples(X), models[0].score_samples(X), atol=1e-3)
+
+
 def test_from_energy():
     ising = make_ising("grid", n_variables=9, coupling=0.4)
     model = DiscreteMRF.from_energy(ising)
