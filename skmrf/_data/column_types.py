@@ -1,4 +1,4 @@
-"""Types, rounding and bounds of columns, and linear functions of columns, found from values."""
+"""Types, rounding and bounds of columns, found from values."""
 
 import re
 
@@ -45,7 +45,6 @@ N_NEAR = 5  # values on each side that a point mass is compared with
 OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
 FAR_SHARE, MIN_FAR = 0.01, 2  # of the values of a column; so many can be far from all others
 FAR_DISTANCE, FAR_RATIO = 20.0, 5.0  # in standard deviations, and relative to the other values
-MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
 
 
 def resolve_column_types(column_types, X, columns, names, *, by_dtype=True, find=None):
@@ -468,22 +467,3 @@ def hide_far_values(X, numeric):
     for j in numeric:
         is_far[:, j] = find_far_values(X[:, j])
     return np.where(is_far, np.nan, X) if is_far.any() else X
-
-
-def find_linear_functions(columns):
-    """Return whether each column is a linear function of other columns in complete rows.
-
-    Rows with values that are far from all others are ignored.
-    """
-    X = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
-    is_far = np.any([find_far_values(x) for x in columns], axis=0)
-    X = X[~(np.isnan(X).any(axis=1) | is_far)]
-    if len(X) <= X.shape[1] + 1 or X.shape[1] < 2:
-        return np.zeros(X.shape[1], dtype=bool)
-    size = np.maximum(np.abs(X).max(axis=0), 1e-300)
-    X = X / size
-    deviations = X.std(axis=0)
-    X = (X - X.mean(axis=0)) / np.where(deviations > 1e-12, deviations, 1.0)
-    correlations = X.T @ X / len(X) + 1e-12 * np.eye(X.shape[1])
-    inflation = np.diag(np.linalg.pinv(correlations, hermitian=True, rcond=1e-15))
-    return (inflation > MAX_INFLATION) & (deviations > 1e-12)

@@ -1,4 +1,4 @@
-"""Input validation and standardisation of numeric columns."""
+"""Input validation and standardisation of numeric columns, and linear functions of columns."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.rows import dense_rows, row_blocks
 from .categories import is_number, missing_mask
+from .column_types import find_far_values
 from .frame_types import FrameType, is_pandas, is_polars
 from .frames import (
     array_kind,
@@ -24,6 +25,7 @@ from .frames import (
 MAX_CENTRED = 100  # columns of a table whose columns of zeros and ones are centred
 BINARY_SCALE = 0.5  # the standard deviation of as many zeros as ones
 SMALLEST = 1e-300  # deviation of a column that is scaled
+MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
 ROUNDING = 1e-14  # relative range of a column that is constant up to rounding
 
 
@@ -216,6 +218,25 @@ def scale_inputs(scaler, X):
         return X
     with np.errstate(over="ignore"):  # the weights have a check of large inputs
         return scaler.transform(dense_rows(X) if scaler.with_mean else X)
+
+
+def find_linear_functions(columns):
+    """Return whether each column is a linear function of other columns in complete rows.
+
+    Rows with values that are far from all others are ignored.
+    """
+    X = np.stack(columns, axis=1) if columns else np.zeros((0, 0))
+    is_far = np.any([find_far_values(x) for x in columns], axis=0)
+    X = X[~(np.isnan(X).any(axis=1) | is_far)]
+    if len(X) <= X.shape[1] + 1 or X.shape[1] < 2:
+        return np.zeros(X.shape[1], dtype=bool)
+    size = np.maximum(np.abs(X).max(axis=0), 1e-300)
+    X = X / size
+    deviations = X.std(axis=0)
+    X = (X - X.mean(axis=0)) / np.where(deviations > 1e-12, deviations, 1.0)
+    correlations = X.T @ X / len(X) + 1e-12 * np.eye(X.shape[1])
+    inflation = np.diag(np.linalg.pinv(correlations, hermitian=True, rcond=1e-15))
+    return (inflation > MAX_INFLATION) & (deviations > 1e-12)
 
 
 class FeatureScaling(NamedTuple):

@@ -3,31 +3,27 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import erfcx, ndtri
+from scipy.special import erfcx, log_ndtr, ndtri
 
 from .._utils.codes import MISSING
 from .categories import decode, encode
 from .column_types import (
-    DISCRETE_TYPES,
     MAX_DECIMALS,
     check_support,
-    declared_categories,
     find_far_values,
-    find_linear_functions,
     find_spikes,
     find_step,
     find_support,
     median_and_scale,
-    resolve_column_types,
 )
 from .frames import read_columns
-from .mixed import find_discrete_categories, to_floats
+from .mixed import to_floats
 
 # Both lists begin with the transform that is closest to linear.
 BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4)  # in units of the scale
 TAIL_SOFTNESS = (1e3, 5.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01)  # in units of the scale
 MIN_GAIN = 2.0  # nats of the likelihood that a less linear transform must gain
-MAX_REACH = 3.0  # of normal samples beyond the values, relative to their range
+MAX_REACH = 3.0  # of samples beyond the values, relative to their range
 MARGIN = 1.5  # standard deviations of samples beyond the transformed training values
 MIN_SHARE = 1e-4  # of the distance a from a bound; nearer values are transformed like it
 FAR, FAR_DECADES = 8.0, 5.0  # of far values: standard deviations, and powers of ten of their range
@@ -35,6 +31,7 @@ MIN_FAR_GAIN = 5.0  # nats of the likelihood, if far values have another distrib
 FARTHEST = 1e100  # of standardised values, so that squares are finite
 BEYOND = 0.5  # standard deviations beyond the training values that conditioning takes into account
 LARGEST = np.finfo(float).max
+SMALLEST_SHARE = 1e-16  # smaller differences of shares are inaccurate
 NORMAL_CONSTANT = 1.0 + np.log(2.0 * np.pi)  # minus twice the log-likelihood at variance 1
 
 
@@ -257,28 +254,38 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
             "value is an error, replace it by nan; otherwise divide the column by a power of ten."
         )
     extremes = float(z[~is_far].min()), float(z[~is_far].max())
-    return replace(transform, extremes=extremes, reach=_find_reach(transform, z))
+    return replace(transform, extremes=extremes, reach=_find_reach(transform, np.append(x, spikes)))
 
 
-def _find_reach(transform, z):
-    """Return the smallest and the largest transformed value of a sample."""
+def _find_reach(transform, x):
+    """Return the smallest and the largest transformed value of a sample, given all values.
+
+    Rounded values show little of the tails, so samples are at most three ranges outside.
+    """
     if transform.softness == TAIL_SOFTNESS[0]:  # samples of linear transforms are never far
         return -np.inf, np.inf
-    return float(z.min()) - MARGIN, float(z.max()) + MARGIN
+    z, width = transform.forward(x), MAX_REACH * np.ptp(x)
+    low, high = float(z.min()) - MARGIN, float(z.max()) + MARGIN
+    if not transform.step or not width:
+        return low, high
+    ends = transform.forward(np.array([x.min() - width, x.max() + width]))
+    return max(low, float(ends[0])), min(high, float(ends[1]))
 
 
 def _without_shape(parts, values):
     """Return the transform of a column whose values are equal or point masses.
 
-    The scale of the continuous part is the size of the values, because they do not show its shape.
+    The scale of the continuous part is the range of the values, or their size if all are equal.
     """
     low, width = parts["low"], parts["high"] - parts["low"]
     is_bounded = np.isfinite(low)
-    scale = width / 2 if is_bounded and np.isfinite(width) else float(np.abs(values).max())
+    scale = float(np.ptp(values)) or float(np.abs(values).max())
+    if is_bounded and np.isfinite(width):
+        scale = width / 2
     centre, scale = float(low if is_bounded else values[0]), scale or 1.0
     transform = ColumnTransform(**parts, centre=centre, scale=scale, softness=1.0)
     transform = replace(transform, mean=float(transform.forward(centre + scale * is_bounded)))
-    return replace(transform, reach=_find_reach(transform, transform.forward(values)))
+    return replace(transform, reach=_find_reach(transform, values))
 
 
 def _select_softness(x, weights, parts, is_linear):
@@ -292,11 +299,29 @@ def _select_softness(x, weights, parts, is_linear):
         mean = np.average(raw, weights=weights)
         variance = np.average((raw - mean) ** 2, weights=weights)
         variance = max(variance, 1e-12 * max(mean**2, 1e-300))
-        score = weights @ log_slope - 0.5 * len(x) * (np.log(variance) + NORMAL_CONSTANT)
         transform = replace(transform, mean=mean, deviation=np.sqrt(variance))
+        if transform.step and np.isinf(transform.low) and not len(transform.spikes):
+            score = weights @ _log_rounded_density(transform, x)
+        else:
+            score = weights @ log_slope - 0.5 * len(x) * (np.log(variance) + NORMAL_CONSTANT)
         if best is None or (score > best_score + MIN_GAIN and not _reaches_far(transform, x)):
             best, best_score = transform, score
     return best, best_score
+
+
+def _log_rounded_density(transform, x):
+    """Return the log of the mean density of the values that are rounded to each value.
+
+    The transformed values have a standard normal distribution. At the value itself, the density of
+    repeated values would be largest with a transform that is steep there.
+    """
+    low, high = (x + sign * transform.step / 2 for sign in (-1, 1))
+    low, high = (transform._standardise(transform._curve(ends)[0]) for ends in (low, high))
+    is_upper = low > 0  # the difference of shares near 1 is inaccurate
+    log_more = log_ndtr(np.where(is_upper, -low, high))
+    log_less = log_ndtr(np.where(is_upper, -high, low))
+    shares = np.maximum(-np.expm1(log_less - log_more), SMALLEST_SHARE)
+    return log_more + np.log(shares / transform.step)
 
 
 def _reaches_far(transform, x):
@@ -454,40 +479,3 @@ class TransformedColumns:
             elif transform.step:
                 out[k] = np.mean((transform.step * np.exp(transform.log_slope(z))) ** 2) / 12
         return np.minimum(out, 1.0)
-
-
-def learn_transformed_columns(X, columns, names, column_types, categories, weights):
-    """Return an encoder fitted to training rows.
-
-    Parameters
-    ----------
-    X : array-like or frame
-        Training rows.
-    columns : list of ndarray of shape (n_rows,)
-        Columns of ``X``, or of some of its rows.
-    names : list
-        Names of the columns.
-    column_types : "auto", str, list of str, or dict
-        Types of the columns, as in :func:`~skmrf._data.column_types.resolve_column_types`.
-    categories : "auto" or list of lists
-        Categories of each categorical column.
-    weights : ndarray of shape (n_rows,)
-        Weight of each row of ``columns``.
-
-    Returns
-    -------
-    TransformedColumns
-        Encoder of the columns.
-    """
-    types = resolve_column_types(column_types, X, columns, names)
-    is_discrete, transforms = np.isin(types, DISCRETE_TYPES), {}
-    declared = declared_categories(X, is_discrete)
-    known = find_discrete_categories(columns, names, is_discrete, categories, declared)
-    numeric = {j: to_floats(columns[j], names[j]) for j in np.flatnonzero(~is_discrete).tolist()}
-    for j, x in numeric.items():
-        if np.isnan(x).all():
-            raise ValueError(f"Column {names[j]!r} has no observed entry; drop it.")
-    is_linear = find_linear_functions(list(numeric.values()))
-    for (j, x), linear in zip(numeric.items(), is_linear, strict=True):
-        transforms[j] = learn_transform(x, weights, types[j], names[j], is_linear=linear)
-    return TransformedColumns(list(names), types, transforms, known)

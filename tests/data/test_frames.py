@@ -1,6 +1,7 @@
 """Tests of tables of users: masked arrays, booleans, and frames with the types of fit."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,17 +20,13 @@ from skmrf import (
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
-from skmrf._data.column_types import (
-    find_column_types,
-    find_far_values,
-    find_linear_functions,
-    find_support,
-)
+from skmrf._data.column_types import find_column_types, find_far_values, find_support
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
-from skmrf._data.numeric import _scale_dense
-from skmrf._data.transforms import learn_transform, learn_transformed_columns
+from skmrf._data.numeric import _scale_dense, find_linear_functions
+from skmrf._data.transforms import _log_rounded_density, learn_transform
 from skmrf._utils.rows import count_rows
+from skmrf.estimators.nnmrf.gaussian_potentials import learn_transformed_columns
 from skmrf.learners import PCD
 
 NETS = NetworkPotentials(node_layers=(2,), edge_layers=(2,), max_iter=1)
@@ -487,3 +484,32 @@ def test_columns_with_a_gap_have_no_far_samples(share, seed):
     assert (np.abs(found.inverse(np.array([-2.5, 2.5]))) < 7.5).all()
     model = NNMRFDensity(random_state=seed).fit(np.c_[x, rng.normal(size=200)])
     assert np.abs(model.sample(4000, random_state=seed)[:, 0]).max() < 7.5
+
+
+@pytest.mark.parametrize("n", [10, 20, 50])
+def test_samples_of_rounded_columns_are_near_the_values(n, seed):
+    """Repeated values are no evidence of a high density at a point, with wide tails around it."""
+    rng = np.random.default_rng(seed)
+    for draws in (rng.normal(size=(30, n)), rng.standard_t(2, size=(30, n))):
+        for x in np.round(7.0 + 0.1 * draws, 1):
+            found, width = learn_transform(x, np.ones(n), "continuous"), np.ptp(x)
+            if width and np.isfinite(found.reach).all():
+                low, high = found.inverse(np.array(found.reach))
+                assert x.min() - 3.01 * width <= low < high <= x.max() + 3.01 * width
+    x = np.round(7.0 + 0.1 * rng.normal(size=(60, n)), 1)
+    found = [learn_transform(column, np.ones(n), "continuous") for column in x]
+    assert np.mean([transform.softness >= 1.0 for transform in found]) > 0.9
+
+
+def test_rounding_does_not_change_the_transform_much(seed):
+    """Each transform is about the one of the values before rounding, also if it is curved."""
+    rng = np.random.default_rng(seed)
+    for x in (rng.normal(size=1000), rng.standard_t(2, size=1000), rng.laplace(size=1000)):
+        exact = learn_transform(x, np.ones(1000), "continuous")
+        rounded = learn_transform(np.round(x, 1), np.ones(1000), "continuous")
+        assert 0.2 <= exact.softness / rounded.softness <= 5.0 or exact.softness > 2.0
+        for softness in (1e3, 1.0, 0.2):
+            transform = replace(exact, softness=softness, step=1e-3, origin=0.0)
+            z = transform.forward(x)
+            expected = transform.log_slope(z) - 0.5 * (z**2 + np.log(2.0 * np.pi))
+            assert_allclose(_log_rounded_density(transform, x), expected, atol=0.01)

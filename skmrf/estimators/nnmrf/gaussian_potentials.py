@@ -5,9 +5,11 @@ from scipy.special import ndtr
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..._data.column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
 from ..._data.frames import column_names, read_columns
-from ..._data.mixed import restore_numbers, to_floats
-from ..._data.transforms import FARTHEST, learn_transformed_columns
+from ..._data.mixed import find_discrete_categories, restore_numbers, to_floats
+from ..._data.numeric import find_linear_functions
+from ..._data.transforms import FARTHEST, TransformedColumns, learn_transform
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
@@ -81,6 +83,43 @@ def fit_gaussians(model, n_components, X, sample_weight):
     }
     reports.finish(fitted)
     return fitted
+
+
+def learn_transformed_columns(X, columns, names, column_types, categories, weights):
+    """Return an encoder fitted to training rows.
+
+    Parameters
+    ----------
+    X : array-like or frame
+        Training rows.
+    columns : list of ndarray of shape (n_rows,)
+        Columns of ``X``, or of some of its rows.
+    names : list
+        Names of the columns.
+    column_types : "auto", str, list of str, or dict
+        Types of the columns, as in :func:`~skmrf._data.column_types.resolve_column_types`.
+    categories : "auto" or list of lists
+        Categories of each categorical column.
+    weights : ndarray of shape (n_rows,)
+        Weight of each row of ``columns``.
+
+    Returns
+    -------
+    TransformedColumns
+        Encoder of the columns.
+    """
+    types = resolve_column_types(column_types, X, columns, names)
+    is_discrete, transforms = np.isin(types, DISCRETE_TYPES), {}
+    declared = declared_categories(X, is_discrete)
+    known = find_discrete_categories(columns, names, is_discrete, categories, declared)
+    numeric = {j: to_floats(columns[j], names[j]) for j in np.flatnonzero(~is_discrete).tolist()}
+    for j, x in numeric.items():
+        if np.isnan(x).all():
+            raise ValueError(f"Column {names[j]!r} has no observed entry; drop it.")
+    is_linear = find_linear_functions(list(numeric.values()))
+    for (j, x), linear in zip(numeric.items(), is_linear, strict=True):
+        transforms[j] = learn_transform(x, weights, types[j], names[j], is_linear=linear)
+    return TransformedColumns(list(names), types, transforms, known)
 
 
 def _add_far_components(mixture, X, is_far, weights):
