@@ -27,6 +27,10 @@ __all__ = [
 N_SHOWN = 8  # names or values in an error message
 MAX_REAL_CATEGORIES = 50
 GIVE_ALL = "Give all categories in categories= before fit"
+GIVE_TYPE = (
+    'If the column has numbers rather than codes, give it the type "integer" or "continuous" in '
+    "column_types before fit. "
+)
 
 
 @dataclass(frozen=True)
@@ -259,8 +263,10 @@ def _object_array(values):
     return out
 
 
-def encode(columns, categories, names):
+def encode(columns, categories, names, *, has_types=False):
     """Return the state codes of all entries; the code of a missing entry is MISSING.
+
+    With ``has_types``, the error message names the parameter ``column_types``.
 
     Raises
     ------
@@ -272,7 +278,7 @@ def encode(columns, categories, names):
         is_observed = ~missing_mask(column)
         values = _to_numeric(column[is_observed])
         codes = _find_codes(values, known)
-        _raise_for_unseen(codes, values, known, name)
+        _raise_for_unseen(codes, values, known, name, GIVE_ALL, has_types)
         X[is_observed, j] = codes
     return X
 
@@ -300,16 +306,21 @@ def _find_codes(values, known):
     return np.fromiter((table.get(v, -1) for v in values.tolist()), dtype=int, count=len(values))
 
 
-def check_seen(column, known, name, remedy):
-    """Raise a ValueError with the given remedy if a category of a column is not in ``known``."""
+def check_seen(column, known, name, remedy, has_types):
+    """Raise a ValueError with the given remedy if a category of a column is not in ``known``.
+
+    With ``has_types``, the error message names the parameter ``column_types``.
+    """
     values = _to_numeric(column[~missing_mask(column)])
-    _raise_for_unseen(_find_codes(values, known), values, known, name, remedy)
+    _raise_for_unseen(_find_codes(values, known), values, known, name, remedy, has_types)
 
 
-def _raise_for_unseen(codes, values, known, name, remedy=GIVE_ALL):
+def _raise_for_unseen(codes, values, known, name, remedy, has_types):
     unseen = np.flatnonzero(codes < 0)
     if unseen.size:
         place = "seen in fit and is not in categories=" if remedy == GIVE_ALL else "seen in fit"
+        if has_types and {known.dtype.kind, values.dtype.kind} <= set("iuf"):
+            remedy = GIVE_TYPE + remedy
         if "m" in (known.dtype.kind + values.dtype.kind).lower():
             known, values = _to_objects(known), _to_objects(values)
         raise ValueError(

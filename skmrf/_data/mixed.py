@@ -83,8 +83,8 @@ class Columns:
                 x = (to_floats(columns[j], self.names[j]) - self.mean[k]) / self.scale[k]
             X[:, j] = np.clip(x, -MAX_STANDARDISED, MAX_STANDARDISED)
         if len(self.discrete):
-            names = [self.names[j] for j in self.discrete]
-            codes = encode([columns[j] for j in self.discrete], self.categories, names)
+            names, read = ([v[j] for j in self.discrete] for v in (self.names, columns))
+            codes = encode(read, self.categories, names, has_types=True)
             X[:, self.discrete] = np.where(codes == MISSING, np.nan, codes)
         return X
 

@@ -413,8 +413,8 @@ class TransformedColumns:
             if len(transform.spikes):
                 X[:, n + self.spiked.index(j)] = states
         if len(self.discrete):
-            names = [self.names[j] for j in self.discrete]
-            codes = encode([columns[j] for j in self.discrete], self.categories, names)
+            names, read = ([v[j] for j in self.discrete] for v in (self.names, columns))
+            codes = encode(read, self.categories, names, has_types=True)
             X[:, self.discrete] = np.where(codes == MISSING, np.nan, codes)
         return X
 

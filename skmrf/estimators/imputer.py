@@ -306,9 +306,10 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if isinstance(model, NNMRFDensity):
             places = model._columns.discrete
         columns, names = list(columns), column_names(self)
+        has_types = not isinstance(self.estimator, DiscreteMRF)
         for j, known in zip(places, model.categories_, strict=True):
             if self.handle_unknown == "error":
-                check_seen(columns[j], known, names[self._kept[j]], IGNORE_UNSEEN)
+                check_seen(columns[j], known, names[self._kept[j]], IGNORE_UNSEEN, has_types)
             columns[j] = blank_unseen(columns[j], known)
         return model._encoder.encode(columns)
 

@@ -20,6 +20,7 @@ from skmrf import (
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
+from skmrf._data.categories import encode
 from skmrf._data.column_types import find_column_types, find_far_values, find_support
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
@@ -436,6 +437,18 @@ def test_counts_of_arrays_are_integers(mean, seed):
     for last, kind in ((18, "integer"), (24, "categorical")):
         x = np.repeat(np.arange(4.0), [400, 30, 25, last])
         assert find_column_types(x[:, None], [x]) == [kind]
+
+
+def test_the_error_of_an_unseen_number_names_the_types(seed):
+    rng = np.random.default_rng(seed)
+    X = np.c_[rng.normal(size=60), np.arange(60) % 5]
+    message = r'Column 1 has the category 9\.0.* the type "integer" or "continuous" in column_types'
+    with pytest.raises(ValueError, match=message):
+        NNMRFDensity(random_state=seed).fit(X).score_samples([[0.0, 9.0]])
+    for wrong, known in ((np.array(["w"]), np.array(["u"])), (np.array([9]), np.array([1]))):
+        with pytest.raises(ValueError, match="not seen in fit") as error:
+            encode([wrong], [known], ["kind"], has_types=known.dtype.kind == "U")
+        assert "column_types" not in str(error.value)
 
 
 def test_features_of_subnormal_size_are_not_scaled(seed):
