@@ -26,6 +26,9 @@ MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categori
 N_TAIL, MAX_TAIL_RANGE, MAX_LAST = 3, 8, 4  # largest counts, their range, rows of the last one
 MAX_LAST_SHARE = 0.04  # the same as a share of all rows
 MIN_PEAK_RATIO = 4.0  # of the largest frequency of counts to the mean frequency of their tail
+MIN_BELL_RATIO = 2.0  # the same if both tails are rare
+MIN_FILLED = 0.6  # share of the whole numbers between the ends of such a column that occur in it
+MAX_DIGIT, MAX_DISTINCT_SHARE = 9, 1 / 3  # of codes with larger numbers: distinct ones among rows
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
 MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
@@ -121,15 +124,16 @@ def find_column_types(X, columns, *, by_dtype=True):
     Booleans are "boolean". An ordered categorical data type is "ordinal", and another categorical
     data type is "categorical". Text is "categorical", unless all entries are numbers that have no
     leading zeros. Whole numbers of an array are "categorical" if there are at most 20 distinct
-    values that do not look like counts, otherwise "integer". Counts have few rows with the largest
-    numbers. Whole numbers of a frame are "integer", unless
-    there are at most two distinct values. If all data types of a frame are integers, or all are
-    floats, they do not distinguish numbers from codes of categories. The frame is then treated like
-    an array. pandas stores integers with missing entries as floats, so a column of floats counts as
-    integers if it has missing entries and whole numbers only, unless another column of floats has
-    whole numbers without missing entries. Other columns are "bounded" if their values fill the
-    range from 0 to 1, or if many values are near the smallest and near the largest value. They are
-    "non-negative" if no value is negative, and otherwise "continuous".
+    values that look like codes, otherwise "integer". No codes are: counts, which have few rows with
+    the largest numbers; negative and positive numbers that have few rows at both ends; and numbers
+    above 9 whose distinct values are more than a third of the rows. Whole numbers of a frame are
+    "integer", unless there are at most two distinct values. If all data types of a frame are
+    integers, or all are floats, they do not distinguish numbers from codes of categories. The frame
+    is then treated like an array. pandas stores integers with missing entries as floats, so a
+    column of floats counts as integers if it has missing entries and whole numbers only, unless
+    another column of floats has whole numbers without missing entries. Other columns are "bounded"
+    if their values fill the range from 0 to 1, or if many values are near the smallest and near the
+    largest value. They are "non-negative" if no value is negative, and otherwise "continuous".
 
     Parameters
     ----------
@@ -251,7 +255,7 @@ def _find_numeric_type(x, limit):
     low, high = x.min(), x.max()
     distinct, counts = np.unique(x, return_counts=True)
     if (distinct == np.floor(distinct)).all():
-        is_few = len(distinct) <= limit and not _are_counts(distinct, counts)
+        is_few = len(distinct) <= limit and not _are_numbers(distinct, counts)
         return "categorical" if is_few else "integer"
     if low >= 0 and high <= 1 and low < NEAR_BOUND and high > 1 - NEAR_BOUND:
         return "bounded"
@@ -260,20 +264,38 @@ def _find_numeric_type(x, limit):
     return "non-negative" if low == 0 or (low > 0 and len(x) >= MIN_ROWS) else "continuous"
 
 
-def _are_counts(values, frequencies):
-    """Return True for whole numbers whose frequencies decrease to a few rows at the upper end.
+def _are_numbers(values, frequencies):
+    """Return True for whole numbers that are probably no codes of categories.
 
-    New rows then have larger numbers, which would be unseen categories. Smaller numbers than the
-    most frequent one can be rare or frequent.
+    These are numbers above 9 with few equal ones, counts with few rows at the upper end, and
+    negative and positive numbers with few rows at both ends. New rows can have other numbers.
+    """
+    if np.abs(values).max() > MAX_DIGIT:
+        most = max(2.0, MAX_DISTINCT_SHARE * frequencies.sum())
+        if len(values) > most:
+            return True
+    if values[0] >= 0:
+        return _has_rare_end(values, frequencies, MIN_PEAK_RATIO)
+    if values[0] == -1 or values[-1] <= 0:
+        return False
+    if len(values) < max(2 * N_TAIL, MIN_FILLED * (np.ptp(values) + 1.0)):
+        return False
+    ends = (values, frequencies), (-values[::-1], frequencies[::-1])
+    return all(_has_rare_end(*end, MIN_BELL_RATIO) for end in ends)
+
+
+def _has_rare_end(values, frequencies, min_ratio):
+    """Return True if the frequencies of values decrease to a few rows at the upper end.
+
+    Smaller numbers than the most frequent one can be rare or frequent.
     """
     tail = frequencies[-N_TAIL:]
-    is_dense = values[0] >= 0 and np.ptp(values[-N_TAIL:]) <= MAX_TAIL_RANGE
     return bool(
         len(values) > N_TAIL
-        and is_dense
+        and np.ptp(values[-N_TAIL:]) <= MAX_TAIL_RANGE
         and tail[-1] <= max(MAX_LAST, MAX_LAST_SHARE * frequencies.sum())
         and (np.diff(tail) <= 1.0 + np.sqrt(tail[:-1])).all()
-        and MIN_PEAK_RATIO * tail.mean() <= frequencies.max()
+        and min_ratio * tail.mean() <= frequencies.max()
     )
 
 

@@ -439,6 +439,32 @@ def test_counts_of_arrays_are_integers(mean, seed):
         assert find_column_types(x[:, None], [x]) == [kind]
 
 
+@pytest.mark.parametrize("n", [12, 24])
+def test_types_of_whole_numbers_of_few_rows(n, seed):
+    """Codes up to 9 can have few rows each, but larger numbers of which few are equal cannot."""
+    rng = np.random.default_rng(seed)
+    heights, ages = np.rint(rng.normal(170, 10, (30, n))), rng.integers(20, 60, (30, n))
+    assert all(find_column_types(x[:, None], [x]) == ["integer"] for x in [*heights, *ages])
+    ratings, codes = rng.integers(1, 6, (30, n)), rng.integers(0, 4, (30, n))
+    distant = rng.choice([10, 20, 30], (30, n))
+    found = [find_column_types(x[:, None], [x]) for x in [*ratings, *codes, *distant]]
+    assert np.mean([types == ["categorical"] for types in found]) > 0.9
+
+
+@pytest.mark.parametrize(("deviation", "n"), [(1.0, 1000), (2.0, 300), (3.0, 1000)])
+def test_negative_and_positive_numbers_with_rare_ends_are_integers(deviation, n, seed):
+    """Negative codes have no rare ends on both sides, or begin at -1."""
+    rng = np.random.default_rng(seed)
+    draws = np.rint(deviation * rng.normal(size=(40, n)))
+    assert np.mean([find_column_types(x[:, None], [x]) == ["integer"] for x in draws]) > 0.8
+    others = [*rng.integers(-3, 4, (40, n)), *rng.integers(-8, -2, (40, n))]
+    codes = rng.choice(np.arange(-1, 4), (40, n), p=[0.005, 0.6, 0.3, 0.08, 0.015])
+    codes[:, 0] = -1
+    others += list(codes)
+    found = [find_column_types(x[:, None], [x]) for x in others]
+    assert np.mean([types == ["categorical"] for types in found]) > 0.98
+
+
 def test_the_error_of_an_unseen_number_names_the_types(seed):
     rng = np.random.default_rng(seed)
     X = np.c_[rng.normal(size=60), np.arange(60) % 5]
