@@ -9,6 +9,7 @@ from .._utils.codes import MISSING
 from .categories import decode, encode
 from .column_types import (
     MAX_DECIMALS,
+    MIN_ROWS,
     check_support,
     find_far_values,
     find_spikes,
@@ -260,13 +261,14 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
 def _find_reach(transform, x):
     """Return the smallest and the largest transformed value of a sample, given all values.
 
-    Rounded values show little of the tails, so samples are at most three ranges outside.
+    Rounded values and few values show little of the tails, so samples are at most three ranges
+    outside.
     """
     if transform.softness == TAIL_SOFTNESS[0]:  # samples of linear transforms are never far
         return -np.inf, np.inf
     z, width = transform.forward(x), MAX_REACH * np.ptp(x)
     low, high = float(z.min()) - MARGIN, float(z.max()) + MARGIN
-    if not transform.step or not width:
+    if not width or (not transform.step and len(x) >= MIN_ROWS):
         return low, high
     ends = transform.forward(np.array([x.min() - width, x.max() + width]))
     return max(low, float(ends[0])), min(high, float(ends[1]))

@@ -540,6 +540,13 @@ def test_samples_of_rounded_columns_are_near_the_values(n, seed):
     assert np.mean([transform.softness >= 1.0 for transform in found]) > 0.9
 
 
+def test_samples_of_few_values_are_near_them():
+    x = np.array([0.1098, 0.1299, 0.1318, 0.1298, 0.06217])
+    found = learn_transform(x, np.ones(5), "continuous")
+    low, high = found.inverse(np.array(found.reach))
+    assert x.min() - 3.01 * np.ptp(x) <= low < high <= x.max() + 3.01 * np.ptp(x)
+
+
 def test_rounding_does_not_change_the_transform_much(seed):
     """Each transform is about the one of the values before rounding, also if it is curved."""
     rng = np.random.default_rng(seed)
