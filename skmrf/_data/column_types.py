@@ -28,7 +28,7 @@ MAX_LAST_SHARE = 0.04  # the same as a share of all rows
 MIN_PEAK_RATIO = 4.0  # of the largest frequency of counts to the mean frequency of their tail
 MIN_BELL_RATIO = 2.0  # the same if both tails are rare
 MIN_FILLED = 0.6  # share of the whole numbers between the ends of such a column that occur in it
-MAX_DIGIT, MAX_DISTINCT_SHARE = 9, 1 / 3  # of codes with larger numbers: distinct ones among rows
+MAX_DIGIT, MAX_DISTINCT_SHARE = 9, 1 / 2  # of codes with larger numbers: distinct ones among rows
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
 MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
@@ -126,7 +126,7 @@ def find_column_types(X, columns, *, by_dtype=True):
     leading zeros. Whole numbers of an array are "categorical" if there are at most 20 distinct
     values that look like codes, otherwise "integer". No codes are: counts, which have few rows with
     the largest numbers; negative and positive numbers that have few rows at both ends; and numbers
-    above 9 whose distinct values are more than a third of the rows. Whole numbers of a frame are
+    above 9 whose distinct values are more than half of the rows. Whole numbers of a frame are
     "integer", unless there are at most two distinct values. If all data types of a frame are
     integers, or all are floats, they do not distinguish numbers from codes of categories. The frame
     is then treated like an array. pandas stores integers with missing entries as floats, so a

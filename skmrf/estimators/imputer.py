@@ -77,7 +77,7 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         types have categories. Whole numbers are categorical if there are at most 20 distinct values
         that look like codes, otherwise integers. No codes are: counts, which have few rows with the
         largest numbers; negative and positive numbers that have few rows at both ends; and numbers
-        above 9 whose distinct values are more than a third of the rows. A str is the type of all
+        above 9 whose distinct values are more than half of the rows. A str is the type of all
         columns, and a list has one type for each column. A dict has the types of some columns, by
         name or index; the other columns are detected. The types select the default estimator, and
         are the types of the columns of :class:`NNMRFDensity`. In other models all columns are

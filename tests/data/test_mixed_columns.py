@@ -315,7 +315,7 @@ def test_types_by_dtype():
     "dtype", ["int64", "uint8", "Int64", "float32", "Float64", "Sparse[int]", "Sparse[float]"]
 )
 def test_types_of_frames_with_one_data_type(dtype):
-    X = np.stack([np.arange(60) % 20, np.arange(60) % 21], axis=1)
+    X = np.stack([np.arange(40) % 20, np.arange(40) % 21], axis=1)
     table = pd.DataFrame(X, columns=["few", "many"]).astype(dtype)
     assert types_of(table) == types_of(X) == ["categorical", "integer"]
     assert types_of(pl.DataFrame({"few": X[:, 0], "many": X[:, 1]})) == types_of(X)
@@ -358,9 +358,9 @@ def test_uniform_data_types(names):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        (np.arange(60) % 20, "categorical"),
+        (np.arange(40) % 20, "categorical"),
         (np.arange(40) % 21, "integer"),
-        (np.r_[np.arange(60) % 20, np.nan], "categorical"),
+        (np.r_[np.arange(40) % 20, np.nan], "categorical"),
         (np.r_[np.arange(40) % 20, 0.5], "non-negative"),
         (np.linspace(-1, 1, 40), "continuous"),
         (np.linspace(0, 1, 40), "bounded"),

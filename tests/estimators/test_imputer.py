@@ -176,7 +176,7 @@ def test_complete_rows_keep_every_bit(seed):
 
 def test_default_model(seed):
     X, _ = table(seed)
-    few, many = np.arange(60) % 20, np.arange(60) % 21
+    few, many = np.arange(40) % 20, np.arange(40) % 21
     half = np.where(few > 0, few, 0.5)
     for columns, expected in (
         ([few, few * 1.0], ["categorical"] * 2),

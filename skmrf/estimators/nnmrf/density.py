@@ -93,7 +93,7 @@ class NNMRFDensity(TableDensity):
         types have categories. Whole numbers of an array are categorical if there are at most 20
         distinct values that look like codes, otherwise integers. No codes are: counts, which have
         few rows with the largest numbers; negative and positive numbers that have few rows at both
-        ends; and numbers above 9 whose distinct values are more than a third of the rows. In
+        ends; and numbers above 9 whose distinct values are more than half of the rows. In
         frames, whole numbers are integers unless there are at most two distinct values. A frame
         whose columns are all integers, or all floats, is treated like an array. pandas stores
         integers with missing entries as floats, so a column of floats with missing entries and
