@@ -124,16 +124,17 @@ def find_column_types(X, columns, *, by_dtype=True):
     Booleans are "boolean". An ordered categorical data type is "ordinal", and another categorical
     data type is "categorical". Text is "categorical", unless all entries are numbers that have no
     leading zeros. Whole numbers of an array are "categorical" if there are at most 20 distinct
-    values that look like codes, otherwise "integer". No codes are: counts, which have few rows with
-    the largest numbers; negative and positive numbers that have few rows at both ends; and numbers
-    above 9 whose distinct values are more than half of the rows. Whole numbers of a frame are
-    "integer", unless there are at most two distinct values. If all data types of a frame are
-    integers, or all are floats, they do not distinguish numbers from codes of categories. The frame
-    is then treated like an array. pandas stores integers with missing entries as floats, so a
-    column of floats counts as integers if it has missing entries and whole numbers only, unless
-    another column of floats has whole numbers without missing entries. Other columns are "bounded"
-    if their values fill the range from 0 to 1, or if many values are near the smallest and near the
-    largest value. They are "non-negative" if no value is negative, and otherwise "continuous".
+    values that look like codes, otherwise "integer". These do not look like codes: counts, which
+    have few rows with the largest numbers; negative and positive numbers that have few rows at both
+    ends; and numbers above 9 whose distinct values are more than half of the rows. Whole numbers of
+    a frame are "integer", unless there are at most two distinct values. If all data types of a
+    frame are integers, or all are floats, they do not distinguish numbers from codes of categories.
+    The frame is then treated like an array. pandas stores integers with missing entries as floats,
+    so a column of floats counts as integers if it has missing entries and whole numbers only,
+    unless another column of floats has whole numbers without missing entries. Other columns are
+    "bounded" if their values fill the range from 0 to 1, or if many values are near the smallest
+    and near the largest value. They are "non-negative" if no value is negative, and otherwise
+    "continuous".
 
     Parameters
     ----------

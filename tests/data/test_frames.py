@@ -441,7 +441,7 @@ def test_counts_of_arrays_are_integers(mean, seed):
 
 @pytest.mark.parametrize("n", [12, 24])
 def test_types_of_whole_numbers_of_few_rows(n, seed):
-    """Codes up to 9 can have few rows each, but larger numbers of which few are equal cannot."""
+    """Codes up to 9 can have few rows each. Larger numbers with few equal ones are integers."""
     rng = np.random.default_rng(seed)
     heights, ages = np.rint(rng.normal(170, 10, (30, n))), rng.integers(20, 60, (30, n))
     assert all(find_column_types(x[:, None], [x]) == ["integer"] for x in [*heights, *ages])
