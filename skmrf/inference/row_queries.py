@@ -14,11 +14,14 @@ from ..exact.expectations import max_quick_entries
 from ..likelihood import ais
 from ..likelihood.bounds import exact_entries
 from ..samplers import Product, gibbs_queries, spawn_generators, sweep
+from .conditioned import ConditionedModel
+from .methods import MARGINALS, SAMPLES
 
 MAX_ENUMERATED = 10  # missing entries of a row, with hidden units summed out
 ENTRIES_AT_ONCE = 2**22
 QUICK_ENTRIES = 2e6  # of an elimination for one row that takes about 0.1 s, as an estimate does
 N_CHAINS, N_SWEEPS, N_RECORDS = 64, 400, 50  # of a row with more missing entries
+FEW_BLOCKS = {"n_chains": 64, "n_sweeps": 50}  # the same with block moves
 N_TEMPERATURES, ROWS_AT_ONCE = 1000, 64
 PATH = np.minimum(np.linspace(0.0, 2.0, N_SWEEPS + 1), 1.0)
 COLDEST = 4.0  # inverse temperature of the search for a mode
@@ -170,7 +173,15 @@ def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     return np.split(out, np.cumsum(graph.n_states)[:-1], axis=1)
 
 
+def _condition(graph, row, rng):
+    """Return the model given the observed entries of a row."""
+    return ConditionedModel(graph, _row_evidence(row), row, DEFAULT_MAX_BYTES, rng)
+
+
 def _gibbs_marginals(graph, row, rng):
+    model = _condition(graph, row, rng)
+    if model.choose_chains() == "block-gibbs":
+        return np.concatenate(MARGINALS["block-gibbs"](model, **FEW_BLOCKS).single)
     visited, _ = gibbs_queries.record_states(graph.condition(_row_evidence(row)), rng)
     full = np.repeat(row[None], len(visited), axis=0)
     full[:, row == MISSING] = visited
@@ -267,6 +278,10 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, n_jobs=None, devi
 
     def draw_by_gibbs(rows, _):
         warn_inexact_samples()
+        model = _condition(graph, rows[0], rng)
+        is_shared = (rows == rows[0]).all() and device == "cpu"
+        if is_shared and model.choose_chains() == "block-gibbs":
+            return SAMPLES["block-gibbs"](model, len(rows), n_jobs=n_jobs)
         moved = gibbs_queries.draw_missing(graph, rows, rng, n_jobs=n_jobs, device=device)
         gibbs_queries.check_possible(graph, moved)
         return moved

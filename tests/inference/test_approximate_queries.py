@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from potentials import ask, assert_near, each_method, every, posterior, same, some_evidence
 from zoo import FINITE, MODERATE, ZOO, enumerate_states
 
+from skmrf import DiscreteMRF
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
@@ -145,6 +146,20 @@ def test_automatic_chains_cross_zero_potentials(seed):
     assert_allclose(result.single, exact, atol=max(5 * result.residual, 0.02))
     assert_allclose(X.mean(axis=0), exact[:, 1], atol=0.12)
     assert (energy.log_potential(X) > -np.inf).all()
+
+
+def test_queries_of_estimators_cross_zero_potentials(seed):
+    energy, groups = equal_groups(9, np.random.default_rng(seed))
+    exact = np.repeat(np.array(marginals(groups, method="exact").single), 3, axis=0)
+    model = DiscreteMRF.from_energy(energy).set_params(max_bytes=1.0, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        X = model.sample(400)
+        found = row_queries.row_marginals(
+            energy, np.full((1, 27), MISSING), max_bytes=1.0, rng=seed
+        )
+    assert_allclose(X.mean(axis=0), exact[:, 1], atol=0.12)
+    assert_allclose(np.concatenate(found), exact, atol=0.12)
 
 
 def test_automatic_method_ends_in_time(seed):
