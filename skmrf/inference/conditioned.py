@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.codes import STATE, check_evidence
+from .._utils.codes import MISSING, STATE, check_evidence
 from .._utils.interrupts import limit_time, remaining_time
 from .._utils.parameters import check_bytes, check_choice, check_generator, check_options
 from ..energies import FactorGraph
@@ -57,6 +57,11 @@ class ConditionedModel:
         for variable, state in evidence.items():
             row[variable] = state
         return cls(graph, evidence, row, max_bytes, random_state)
+
+    @classmethod
+    def of_row(cls, graph, row, rng):
+        """Return a model given the observed entries of a row of state codes."""
+        return cls(graph, row_evidence(row), row, elimination.DEFAULT_MAX_BYTES, rng)
 
     @property
     def observed(self):
@@ -117,6 +122,11 @@ class ConditionedModel:
         out = np.repeat(self.row[None], len(X), axis=0)
         out[:, ~self.observed] = X
         return out
+
+
+def row_evidence(row):
+    """Return the observed entries of a row of state codes as evidence."""
+    return {int(i): int(row[i]) for i in np.flatnonzero(row != MISSING)}
 
 
 def restrict_order(order, observed):

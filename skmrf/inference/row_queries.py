@@ -1,5 +1,7 @@
 """Inference for rows with missing entries, in batches of rows with the same missing columns."""
 
+from contextlib import contextmanager
+
 import numpy as np
 
 from .._utils.codes import MISSING, STATE
@@ -14,7 +16,7 @@ from ..exact.expectations import max_quick_entries
 from ..likelihood import ais
 from ..likelihood.bounds import exact_entries
 from ..samplers import Product, gibbs_queries, spawn_generators, sweep
-from .conditioned import ConditionedModel
+from .conditioned import ConditionedModel, row_evidence
 from .methods import MARGINALS, SAMPLES
 
 MAX_ENUMERATED = 10  # missing entries of a row, with hidden units summed out
@@ -86,14 +88,17 @@ def _run_elimination(query, graph, observed, X, rows, max_bytes):
     Errors give the index of the row in X.
     """
     plan = elimination.prepare(graph.layout, observed, max_bytes=max_bytes)
-    try:
+    with _index_of_error(rows):
         return query(plan, graph.flat, X[rows])
+
+
+@contextmanager
+def _index_of_error(rows):
+    """Let an error for impossible evidence give the index of its row."""
+    try:
+        yield
     except elimination.ImpossibleEvidence as error:
         raise elimination.ImpossibleEvidence(rows[error.row]) from None
-
-
-def _row_evidence(row):
-    return {int(i): int(row[i]) for i in np.flatnonzero(row != MISSING)}
 
 
 def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None, exact=False):
@@ -132,7 +137,7 @@ def row_log_partitions(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None, exact
             )
         else:
             out[rows] = [
-                ais(graph.condition(_row_evidence(X[r])), random_state=rng).value for r in rows
+                ais(graph.condition(row_evidence(X[r])), random_state=rng).value for r in rows
             ]
     return out
 
@@ -169,20 +174,16 @@ def row_marginals(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
             )
         else:
             for r in rows:
-                out[r] = _gibbs_marginals(graph, X[r], rng)
+                with _index_of_error([r]):
+                    out[r] = _gibbs_marginals(graph, X[r], rng)
     return np.split(out, np.cumsum(graph.n_states)[:-1], axis=1)
 
 
-def _condition(graph, row, rng):
-    """Return the model given the observed entries of a row."""
-    return ConditionedModel(graph, _row_evidence(row), row, DEFAULT_MAX_BYTES, rng)
-
-
 def _gibbs_marginals(graph, row, rng):
-    model = _condition(graph, row, rng)
+    model = ConditionedModel.of_row(graph, row, rng)
     if model.choose_chains() == "block-gibbs":
         return np.concatenate(MARGINALS["block-gibbs"](model, **FEW_BLOCKS).single)
-    visited, _ = gibbs_queries.record_states(graph.condition(_row_evidence(row)), rng)
+    visited, _ = gibbs_queries.record_states(graph.condition(row_evidence(row)), rng)
     full = np.repeat(row[None], len(visited), axis=0)
     full[:, row == MISSING] = visited
     return np.bincount(
@@ -218,7 +219,7 @@ def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):
     def anneal(rows, observed):
         out = rows.copy()
         for row in out:
-            row[~observed] = gibbs_queries.anneal(graph.condition(_row_evidence(row)), rng)[0]
+            row[~observed] = gibbs_queries.anneal(graph.condition(row_evidence(row)), rng)[0]
         return out
 
     completion = Completion(graph)
@@ -278,9 +279,8 @@ def row_samples(graph, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, n_jobs=None, devi
 
     def draw_by_gibbs(rows, _):
         warn_inexact_samples()
-        model = _condition(graph, rows[0], rng)
-        is_shared = (rows == rows[0]).all() and device == "cpu"
-        if is_shared and model.choose_chains() == "block-gibbs":
+        model = ConditionedModel.of_row(graph, rows[0], rng)
+        if device == "cpu" and (rows == rows[0]).all() and model.choose_chains() != "gibbs":
             return SAMPLES["block-gibbs"](model, len(rows), n_jobs=n_jobs)
         moved = gibbs_queries.draw_missing(graph, rows, rng, n_jobs=n_jobs, device=device)
         gibbs_queries.check_possible(graph, moved)
@@ -301,7 +301,8 @@ def _impute_rows(graph, X, plan, max_bytes, impute_exactly, approximate):
         if is_exact:
             out[rows] = _run_elimination(impute_exactly, graph, observed, X, rows, max_bytes)
         else:
-            out[rows] = approximate(X[rows], observed)
+            with _index_of_error(rows):
+                out[rows] = approximate(X[rows], observed)
     return out
 
 

@@ -12,6 +12,7 @@ from .._utils.codes import STATE
 from .._utils.interrupts import remaining_time
 from .._utils.parallel import run_blocks
 from ..energies import FactorGraph
+from ..energies.layout import Layout
 from ..energies.table_backed import NAME
 from ..exact.elimination import (
     ImpossibleEvidence,
@@ -23,6 +24,7 @@ from ..exact.elimination import (
 from ..exact.tree_decomposition import Forecast, build_tree
 from ..variational.belief_propagation import Propagation, belief_propagation
 from .gibbs import Product, spawn_generators, split_chains, sweep
+from .gibbs_queries import check_possible
 from .smc import run_smc
 
 MAX_VARIABLES = 5000  # the adjacency matrix and the planning of windows are quadratic
@@ -220,7 +222,8 @@ class BlockPath:
         n_states, product = graph.n_states, _approximate_marginals(graph)
         cliques = [*graph.cliques, *((i,) for i in range(len(n_states)))]
         tables = [*graph.log_potentials, *(np.zeros(q) for q in n_states)]
-        graph = FactorGraph(n_states, cliques, tables)
+        layout = Layout.build(n_states, cliques)
+        graph = FactorGraph.from_layout(layout, np.concatenate([t.ravel() for t in tables]))
         windows = Windows(graph, rng)
         plans = [windows.draw(LOG2_DRAWN) for _ in range(N_WINDOWS)]
         plans.sort(key=lambda plan: np.count_nonzero(plan.observed))
@@ -297,7 +300,7 @@ class BlockPath:
 
         Raises
         ------
-        ImpossibleEvidence
+        ValueError
             If no chain ends at a state of positive probability.
         """
         generators = spawn_generators(rng, n_chains)
@@ -317,10 +320,10 @@ class BlockPath:
         """Return possible states at the end of sequential Monte Carlo along the path."""
         X, generators = self.draw(N_PARTICLES, rng), spawn_generators(rng, N_PARTICLES)
         X = run_smc(self, X, generators, rng).X
-        X = X[self.is_possible(X)]
-        if not len(X):
-            raise ImpossibleEvidence(0)
-        return X
+        is_possible = self.is_possible(X)
+        if not is_possible.any():
+            check_possible(self.graph, X)
+        return X[is_possible]
 
     def settle(self, X, generators):
         """Move possible states by a block move of the model."""
