@@ -28,7 +28,8 @@ MAX_LAST_SHARE = 0.04  # the same as a share of all rows
 MIN_PEAK_RATIO = 4.0  # of the largest frequency of counts to the mean frequency of their tail
 MIN_BELL_RATIO = 2.0  # the same if both tails are rare
 MIN_FILLED = 0.6  # share of the whole numbers between the ends of such a column that occur in it
-MAX_DIGIT, MAX_DISTINCT_SHARE = 9, 1 / 2  # of codes with larger numbers: distinct ones among rows
+MAX_DIGIT = 9  # of codes that can have a row each
+MIN_DISTINCT, MAX_DISTINCT_SHARE = 5, 0.5  # of larger codes: distinct ones, and their share of rows
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
 MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
@@ -272,7 +273,7 @@ def _are_numbers(values, frequencies):
     negative and positive numbers with few rows at both ends. New rows can have other numbers.
     """
     if np.abs(values).max() > MAX_DIGIT:
-        most = max(2.0, MAX_DISTINCT_SHARE * frequencies.sum())
+        most = max(MIN_DISTINCT, MAX_DISTINCT_SHARE * frequencies.sum())
         if len(values) > most:
             return True
     if values[0] >= 0:

@@ -68,11 +68,14 @@ class ConditionedModel:
         """Boolean mask of the observed variables, shape (n_variables,)."""
         return self.row >= 0
 
-    def choose_chains(self):
+    def choose_chains(self, options=()):
         """Return the kind of Gibbs chains that suits the model.
 
-        It is "block-gibbs" for models with zero potentials, which separate the chains of "gibbs".
+        It is "block-gibbs" for models with zero potentials, which separate the chains of "gibbs",
+        unless the options contain one that only "gibbs" has.
         """
+        if {"n_records", "device"} & set(options):
+            return "gibbs"
         is_small = self.graph.n_variables <= MAX_VARIABLES
         has_zeros = bool(np.isneginf(self.graph.flat).any())
         return "block-gibbs" if has_zeros and is_small else "gibbs"
@@ -159,7 +162,9 @@ def answer(methods, method, model, options, fallback=None, **arguments):
     with limit_time(0.5 * remaining_time()), suppress(TimeoutError):
         if model.is_exact_feasible():
             return "exact", call_method(methods, "exact", model, {}, **arguments)
-    chosen = fallback or model.choose_chains()
-    with suppress(TimeoutError):  # "block-gibbs" has no result
-        return chosen, call_method(methods, chosen, model, options, **arguments)
-    return "gibbs", call_method(methods, "gibbs", model, options, **arguments)
+    chosen = fallback or model.choose_chains(options)
+    if chosen == "block-gibbs":
+        with limit_time(0.5 * remaining_time()), suppress(TimeoutError):
+            return chosen, call_method(methods, chosen, model, options, **arguments)
+        chosen = "gibbs"
+    return chosen, call_method(methods, chosen, model, options, **arguments)

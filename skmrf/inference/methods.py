@@ -1,5 +1,7 @@
 """Methods of inference: one function for each method of marginals, modes (MAP) and samples."""
 
+from contextlib import suppress
+
 import numpy as np
 
 from .._utils.interrupts import limit_time, remaining_time
@@ -82,9 +84,13 @@ def block_gibbs_marginals(model, *, n_chains=128, n_sweeps=100, n_jobs=None):
     path = windows.BlockPath.pair(conditional, rng, n_jobs)[0]
     X, generators = path.start_chains(n_chains, rng)
     singles, cliques, n_done = 0.0, 0.0, 0
-    while n_done < n_sweeps and (n_done == 0 or remaining_time() >= 0):
-        X, single, flat = path.record(X, generators)
-        singles, cliques, n_done = singles + single, cliques + flat, n_done + 1
+    try:
+        while n_done < n_sweeps:
+            X, single, flat = path.record(X, generators)
+            singles, cliques, n_done = singles + single, cliques + flat, n_done + 1
+    except TimeoutError:
+        if not n_done:
+            raise
     singles, cliques = singles / n_done, cliques / (n_done * n_chains)
     error = float(singles.std(axis=0, ddof=1).max(initial=0.0)) / np.sqrt(n_chains)
     untied = conditional.layout.untied()
@@ -330,10 +336,9 @@ def block_gibbs_samples(model, n_samples, *, n_sweeps=20, n_jobs=None):
     rng = model.make_rng()
     path = windows.BlockPath.pair(model.conditional_graph(), rng, n_jobs)[0]
     X, generators = path.start_chains(n_samples, rng)
-    for _ in range(n_sweeps):
-        X = path.settle(X, generators)
-        if remaining_time() < 0:
-            break
+    with suppress(TimeoutError):
+        for _ in range(n_sweeps):
+            X = path.settle(X, generators)
     return model.insert_evidence(X)
 
 

@@ -31,6 +31,7 @@ from .intervals import (
     compare_lengths,
     compare_references,
     is_inside,
+    without_upper_limit,
     zero_probability_result,
 )
 
@@ -388,7 +389,9 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
     has_zeros = path.has_zero_potentials()
     while True:
         began = monotonic()
-        result = path.estimate(n_temperatures, max_width, rng)
+        result = _estimate_in_time(path, n_temperatures, max_width, rng)
+        if result is None:
+            return without_upper_limit(before)
         seconds = monotonic() - began
         width, share = result.upper - result.lower, result.ess / path.n_chains
         # Without zero potentials, the effective sample size can stay low for some lengths of the
@@ -407,7 +410,10 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
             final = compare_lengths(before, result, is_confirmed, is_random, max_width)
             if final.upper < np.inf:
                 other = other.with_chains(max(other.n_chains, min(path.n_chains, N_PILOT_CHAINS)))
-                found = other.estimate(_other_length(path, other, n_temperatures), max_width, rng)
+                length = _other_length(path, other, n_temperatures)
+                found = _estimate_in_time(other, length, max_width, rng)
+                if found is None:
+                    return without_upper_limit(final)
                 final = compare_references(final, found, max_width)
             # More chains do not make two references agree, so the next path is longer.
             is_last = is_last or is_longest or _exceeds_limits(GROWTH, seconds, spent)
@@ -419,6 +425,14 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
             path = path.with_chains(int(growth * path.n_chains))
         else:
             n_temperatures *= GROWTH
+
+
+def _estimate_in_time(path, n_temperatures, max_width, rng):
+    """Return an estimate, or None if elimination ends at the time limit."""
+    try:
+        return path.estimate(n_temperatures, max_width, rng)
+    except TimeoutError:
+        return None
 
 
 def _exceeds_limits(growth, seconds, spent):

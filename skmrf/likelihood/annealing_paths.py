@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -75,6 +75,8 @@ class AnnealingPath(ABC):
         Number of forward chains and of reverse chains, and their threads or device.
     first_temperatures : int
         Number of steps of the first path, before longer paths.
+    crosses_zeros : bool
+        Whether zero potentials have small positive values on the path.
     """
 
     energy: Any
@@ -82,6 +84,7 @@ class AnnealingPath(ABC):
     start: np.ndarray | None
     chains: AnnealingChains
     first_temperatures: int = 100
+    crosses_zeros: ClassVar[bool] = False
 
     @property
     def n_chains(self):
@@ -107,7 +110,7 @@ class AnnealingPath(ABC):
         ends = [X[resample(forward, self.n_chains, rng)]]
         if self.start is not None:
             ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
-        results, how = [], {"has_zeros": has_zeros(self.energy)}
+        results, how = [], {"has_zeros": has_zeros(self.energy) and not self.crosses_zeros}
         for end in ends:
             end = self.burn_in(end, generators)
             _, backward = self.anneal(end, betas[::-1], generators, reverse=True)
@@ -229,6 +232,7 @@ class BlockAnnealing(AnnealingPath):
     """
 
     schedule: np.ndarray = (0.0, 1.0)
+    crosses_zeros: ClassVar[bool] = True
 
     @classmethod
     def pair(cls, energy, start, chains, rng):

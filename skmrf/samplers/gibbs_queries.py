@@ -169,7 +169,7 @@ def record_states(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_j
     records = []
     for _ in range(n_records):
         between = max(1, n_sweeps // (2 * n_records))
-        X, _ = sweep(energy, X, generators, n_sweeps=between, n_jobs=n_jobs)
+        X = _sweep_in_time(energy, X, generators, np.ones(between + 1), n_jobs)
         records.append(X)
         if remaining_time() < 0:
             break

@@ -6,10 +6,11 @@ Elimination draws or maximises the variables of a window exactly, given the stat
 from functools import partial
 
 import numpy as np
+from scipy.special import logsumexp
 
 from .._kernels.ordering import adjacency_bits, write_window
 from .._utils.codes import STATE
-from .._utils.interrupts import remaining_time
+from .._utils.interrupts import check_time, remaining_time
 from .._utils.parallel import run_blocks
 from ..energies import FactorGraph
 from ..energies.layout import Layout
@@ -39,7 +40,6 @@ N_PARTICLES, N_BURN_IN = 64, 20
 ANNEAL = np.minimum(np.linspace(0.0, 2.0, 201), 1.0)  # inverse temperatures of Gibbs sweeps
 COOLING = np.linspace(0.2, 1.0, 11)  # and of the block moves after them
 QUICK = Propagation(max_iter=100)
-LARGEST = 1e300
 FREE = -1e6  # noise of a variable that a window must contain
 
 
@@ -71,6 +71,7 @@ class Windows:
 
         The variables outside of the window are observed.
         """
+        check_time()
         n = len(self.n_contained)
         is_free, order = np.ones(n, dtype=bool), np.empty(n, dtype=np.int64)
         limit, noise = log2_table * np.log(2.0), self.rng.random(n)
@@ -195,7 +196,7 @@ class BlockPath:
         self.outside = np.repeat(self.plan.observed, graph.n_states)
         self.first = self._average_tables()
         with np.errstate(invalid="ignore"):
-            slope = np.maximum(graph.flat - self.first, -PENALTY)
+            slope = np.where(graph.flat == -np.inf, -PENALTY, graph.flat - self.first)
         self.slope = np.where(self.first > -np.inf, slope, 0.0)
         x = np.zeros((1, graph.n_variables), dtype=STATE)
         outside = (product.log_p * self.outside)[product.start].sum()
@@ -223,7 +224,8 @@ class BlockPath:
         cliques = [*graph.cliques, *((i,) for i in range(len(n_states)))]
         tables = [*graph.log_potentials, *(np.zeros(q) for q in n_states)]
         layout = Layout.build(n_states, cliques)
-        graph = FactorGraph.from_layout(layout, np.concatenate([t.ravel() for t in tables]))
+        flat = np.concatenate([np.zeros(0), *(table.ravel() for table in tables)])
+        graph = FactorGraph.from_layout(layout, flat)
         windows = Windows(graph, rng)
         plans = [windows.draw(LOG2_DRAWN) for _ in range(N_WINDOWS)]
         plans.sort(key=lambda plan: np.count_nonzero(plan.observed))
@@ -231,19 +233,17 @@ class BlockPath:
 
     def _average_tables(self):
         """Return the tables of the tractable model, concatenated."""
-        is_outside, tables = self.plan.observed, []
-        p = np.split(np.exp(self.product.log_p), self.product.start[1:])
+        is_outside, tables = self.plan.observed, [np.zeros(0)]
+        log_p = np.split(self.product.log_p, self.product.start[1:])
         for clique, table in zip(self.graph.cliques, self.graph.log_potentials, strict=True):
-            axes = [k for k, v in enumerate(clique) if is_outside[v]]
+            axes = tuple(k for k, v in enumerate(clique) if is_outside[v])
+            mean = table
+            for k in axes:
+                others = [j for j in range(table.ndim) if j != k]
+                mean = mean + np.expand_dims(log_p[clique[k]], others)
             if axes:
-                largest = max(table.max(), -LARGEST)
-                mean = np.exp(table - largest)
-                for k in axes:
-                    weights = np.expand_dims(p[clique[k]], [j for j in range(table.ndim) if j != k])
-                    mean = (mean * weights).sum(axis=k, keepdims=True)
-                with np.errstate(divide="ignore"):
-                    table = np.broadcast_to(np.log(mean) + largest, table.shape)
-            tables.append(table.ravel())
+                mean = np.broadcast_to(logsumexp(mean, axis=axes, keepdims=True), table.shape)
+            tables.append(mean.ravel())
         flat = np.concatenate(tables)
         flat[len(flat) - len(self.outside) :] += self.product.log_p * self.outside
         return flat

@@ -219,7 +219,9 @@ def _smooth_joint(counts, first, second):
     """Return smoothed joint frequencies of two variables that have the given marginals."""
     joint = first[:, None] * _smooth_conditional(counts, second)
     joint += second * _smooth_conditional(counts.T, first).T
-    return _set_marginals(0.5 * joint, first, second)
+    joint, transposed = 0.5 * joint, 0.5 * joint.T  # rows and columns are treated alike
+    either = _set_marginals(joint, first, second), _set_marginals(transposed, second, first).T
+    return 0.5 * (either[0] + either[1])
 
 
 def _smooth_conditional(counts, prior):

@@ -142,6 +142,7 @@ def test_automatic_chains_cross_zero_potentials(seed):
         result = marginals(energy, n_sweeps=50, **few)
         X = sample(energy, 400, **few)
         assert marginals(groups, n_sweeps=50, **few).method == "gibbs"
+        assert marginals(energy, n_records=5, **few).method == "gibbs"
     assert result.method == "block-gibbs"
     assert_allclose(result.single, exact, atol=max(5 * result.residual, 0.02))
     assert_allclose(X.mean(axis=0), exact[:, 1], atol=0.12)
@@ -154,12 +155,24 @@ def test_queries_of_estimators_cross_zero_potentials(seed):
     model = DiscreteMRF.from_energy(energy).set_params(max_bytes=1.0, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        X = model.sample(400)
-        found = row_queries.row_marginals(
-            energy, np.full((1, 27), MISSING), max_bytes=1.0, rng=seed
-        )
+        X, row = model.sample(400), np.full((1, 27), MISSING)
+        found = row_queries.row_marginals(energy, row, max_bytes=1.0, rng=seed)
     assert_allclose(X.mean(axis=0), exact[:, 1], atol=0.12)
     assert_allclose(np.concatenate(found), exact, atol=0.12)
+
+
+def test_averages_before_the_time_limit_are_kept(seed, monkeypatch):
+    energy, record, done = ZOO["zeros_binary"](seed), windows.BlockPath.record, []
+
+    def stop(path, *how):
+        if len(done) == 2:
+            raise TimeoutError
+        done.append(record(path, *how))
+        return done[-1]
+
+    monkeypatch.setattr(windows.BlockPath, "record", stop)
+    how = {"method": "block-gibbs", "n_chains": 64, "random_state": seed}
+    assert marginals(energy, **how).n_iter == 2 * 64
 
 
 def test_automatic_method_ends_in_time(seed):
