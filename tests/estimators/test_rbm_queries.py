@@ -347,7 +347,7 @@ def test_default_parameters_learn_a_good_model():
     model = RBM(2, random_state=0).fit(X)
     best = RBM(2, "exact", optimizer="lbfgs", random_state=0).fit(X).score(X)
     assert model.history_["n_updates"][-1] <= 10_100
-    assert best - 0.3 < model.score(X) < best + 0.01
+    assert best - 0.3 < model.score(X) < best + 0.1  # the penalties differ
 
 
 # Bad input --------------------------------------------------------------------------------
