@@ -75,6 +75,9 @@ class AnnealingPath(ABC):
         Number of forward chains and of reverse chains, and their threads or device.
     first_temperatures : int
         Number of steps of the first path, before longer paths.
+    schedule : ndarray
+        Inverse temperatures at steps that are about equally difficult. By default the inverse
+        temperatures are evenly spaced.
     crosses_zeros : bool
         Whether zero potentials have small positive values on the path.
     """
@@ -84,6 +87,7 @@ class AnnealingPath(ABC):
     start: np.ndarray | None
     chains: AnnealingChains
     first_temperatures: int = 100
+    schedule: np.ndarray = (0.0, 1.0)
     crosses_zeros: ClassVar[bool] = False
 
     @property
@@ -103,7 +107,7 @@ class AnnealingPath(ABC):
     def estimate(self, n_temperatures, max_width, rng):
         """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps."""
         X, log_z = self.draw_reference(rng)
-        betas, generators = self.betas(n_temperatures), self.chains.spawn(rng)
+        betas, generators = interpolate(self.schedule, n_temperatures), self.chains.spawn(rng)
         X, forward = self.anneal(X, betas, generators)
         if (forward == -np.inf).all():
             return zero_probability_result("ais")
@@ -126,10 +130,6 @@ class AnnealingPath(ABC):
     def draw_reference(self, rng):
         """Return states of :math:`f_0`, and its log partition function."""
 
-    @abstractmethod
-    def betas(self, n_temperatures):
-        """Return the inverse temperatures of the path."""
-
     def burn_in(self, X, generators):
         """Move states of the model, before reverse annealing."""
         n_jobs = self.chains.n_jobs
@@ -145,16 +145,9 @@ class AnnealingPath(ABC):
 
 @dataclass(frozen=True)
 class ProductPath(AnnealingPath):
-    """Annealing path from independent variables to a model.
-
-    Attributes
-    ----------
-    schedule : ndarray
-        Inverse temperatures, at steps that are about equally difficult.
-    """
+    """Annealing path from independent variables to a model."""
 
     first_temperatures: int = FIRST_TEMPERATURES
-    schedule: np.ndarray = (0.0, 1.0)
 
     def has_zero_potentials(self):
         """Return whether states of probability zero are common in samples of the reference."""
@@ -164,10 +157,6 @@ class ProductPath(AnnealingPath):
     def draw_reference(self, rng):
         """Return samples of the reference, and the logarithm of its total probability, 0."""
         return self.reference.sample(self.n_chains, rng), 0.0
-
-    def betas(self, n_temperatures):
-        """Return the inverse temperatures of the schedule, in other steps."""
-        return interpolate(self.schedule, n_temperatures)
 
     def anneal(self, X, betas, generators, *, reverse=False):
         """Move chains along inverse temperatures, and return the states and the log weights."""
@@ -192,10 +181,6 @@ class ModelPath(AnnealingPath):
         plan = elimination.prepare(exact.layout)
         log_z = float(elimination.log_partitions(plan, exact.flat)[0])
         return elimination.sample(plan, exact.flat, self.n_chains, rng), log_z
-
-    def betas(self, n_temperatures):
-        """Return evenly spaced inverse temperatures."""
-        return np.linspace(0.0, 1.0, n_temperatures + 1)
 
     def anneal(self, X, betas, generators, *, reverse=False):
         """Move chains along inverse temperatures, and return the states and the log weights."""
@@ -223,15 +208,8 @@ class ModelPath(AnnealingPath):
 
 @dataclass(frozen=True)
 class BlockAnnealing(AnnealingPath):
-    """Annealing path of a :class:`BlockPath`, which draws most variables of a chain together.
+    """Annealing path of a :class:`BlockPath`, which draws most variables of a chain together."""
 
-    Attributes
-    ----------
-    schedule : ndarray
-        Inverse temperatures, at steps that are about equally difficult.
-    """
-
-    schedule: np.ndarray = (0.0, 1.0)
     crosses_zeros: ClassVar[bool] = True
 
     @classmethod
@@ -256,10 +234,6 @@ class BlockAnnealing(AnnealingPath):
     def draw_reference(self, rng):
         """Return states of the tractable model, and its log partition function."""
         return self.reference.draw(self.n_chains, rng), self.reference.log_z
-
-    def betas(self, n_temperatures):
-        """Return the inverse temperatures of the schedule, in other steps."""
-        return interpolate(self.schedule, n_temperatures)
 
     def burn_in(self, X, generators):
         """Move states of the model, before reverse annealing."""
