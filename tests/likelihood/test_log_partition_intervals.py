@@ -14,7 +14,7 @@ from zoo import MODERATE, WITH_ZEROS, ZOO, layers, random_tables
 from skmrf._utils.results import LogPartition
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.likelihood import ais, log_partition_bounds, raise_bound
-from skmrf.likelihood.annealing_paths import AnnealingChains, BlockAnnealing, ModelPath
+from skmrf.likelihood.annealing_paths import AnnealingChains, ModelPath
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _lower_margin, is_below, raise_to_bound
 from skmrf.samplers import windows
@@ -88,76 +88,12 @@ def test_coverage_check_detects_a_wrong_log_z(seed):
 
 @pytest.mark.long
 def test_coverage_of_block_moves(seed, monkeypatch):
-    """Intervals of chains contain log Z if each window leaves out some variables."""
+    """Intervals contain log Z if each window leaves out some variables."""
     monkeypatch.setattr(windows, "LOG2_DRAWN", 4)
     monkeypatch.setattr(sys.modules[__name__], "KINDS", ("tables", "zeros"))
     found = intervals(seed, 30, moves="block-gibbs", n_temperatures=120, n_chains=64)
     assert max(r.std_error for _, r, *_ in found) > 1e-3
     check_coverage(found)
-
-
-def test_block_moves_cross_zero_potentials(seed, monkeypatch):
-    """Single variables cannot leave a state where all variables of a ring of equal pairs agree."""
-    monkeypatch.setattr(windows, "LOG2_DRAWN", 2)
-    equal = np.where(np.eye(3, dtype=bool), 0.0, -np.inf)
-    cliques = [(i, j) for i in range(6) for j in range(i)] + [(0,)]
-    graph = FactorGraph([3] * 6, cliques, [equal] * 15 + [np.array([0.0, 1.0, 2.0])])
-    result = ais(graph, random_state=seed)
-    log_z = np.log(np.exp([0.0, 1.0, 2.0]).sum())
-    assert result.lower <= log_z <= result.upper
-    assert abs(result.value - log_z) < 0.5
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        alone = ais(graph, moves="gibbs", random_state=seed)
-    assert not alone.lower <= log_z <= alone.upper or alone.upper - alone.lower > 1.0
-
-
-@pytest.mark.parametrize("kind", ["strong", "underflow"])
-def test_block_moves_with_large_finite_potentials(kind, seed, monkeypatch):
-    """Only zero potentials become small numbers on the path, however small others are."""
-    monkeypatch.setattr(windows, "LOG2_DRAWN", 3)
-    rng = np.random.default_rng(seed)
-    n = 8 if kind == "strong" else 4
-    cliques = [(i, j) for i in range(n) for j in range(i)]
-    tables = [rng.normal(0.0, 30.0 if kind == "strong" else 1.0, (2, 2)) for _ in cliques]
-    tables[-1][0, 0] = -np.inf
-    if kind == "underflow":
-        tables[0][1] -= 1000.0
-        cliques, tables = [*cliques, (1,)], [*tables, np.array([0.0, 1000.0])]
-    graph = FactorGraph([2] * n, cliques, tables)
-    result = ais(graph, random_state=seed)
-    assert result.lower - 0.1 <= true_log_z(graph) <= result.upper + 0.1
-
-
-def test_estimates_before_the_time_limit_are_kept(seed, monkeypatch):
-    monkeypatch.setattr(windows, "LOG2_DRAWN", 2)
-    graph, estimate, values = ZOO["zeros_binary"](seed), BlockAnnealing.estimate, []
-
-    def stop(path, *how):
-        if values:
-            raise TimeoutError
-        values.append(estimate(path, *how))
-        return values[0]
-
-    monkeypatch.setattr(BlockAnnealing, "estimate", stop)
-    with pytest.warns(UserWarning, match="found no upper limit"):
-        result = ais(graph, random_state=seed)
-    assert (result.value, result.upper) == (values[0].value, np.inf)
-
-
-def test_impossible_tables_have_no_block_moves():
-    equal = np.where(np.eye(2, dtype=bool), 0.0, -np.inf)
-    graph = FactorGraph([2, 2], [(0, 1), (0, 1)], [equal, equal[::-1]])
-    with pytest.warns(UserWarning, match="has no estimate of log Z"):
-        assert ais(graph).value == -np.inf
-
-
-def test_models_without_block_moves_raise():
-    message = r"^moves=\"block-gibbs\" needs a FactorGraph of at most 5,000 variables"
-    with pytest.raises(ValueError, match=message):
-        ais(PairwiseEnergy(np.zeros((2, 2)), np.zeros(2)), moves="block-gibbs")
-    with pytest.raises(ValueError, match=r"^moves must be one of"):
-        ais(ZOO["zeros_binary"](0), moves="windows")
 
 
 @pytest.mark.long
