@@ -6,9 +6,13 @@ import numpy as np
 from zoo import enumerate_states, naive_log_potential
 
 from skmrf._kernels.gibbs import GROUP
-from skmrf._kernels.layers import N_STREAMS, STEP
+from skmrf._kernels.layers import BLOCK, N_STREAMS, STEP
 from skmrf.energies import PairwiseEnergy
-from skmrf.energies.conditionals import BinaryConditionals
+from skmrf.energies.conditionals import (
+    BinaryConditionals,
+    StateConditionals,
+    TableConditionals,
+)
 from skmrf.samplers.layers import random_seeds
 from skmrf.variational.bipartite import UnitBeliefs
 
@@ -99,19 +103,25 @@ def uniform_reference(energy):
     return [np.full(q, -np.log(q)) for q in energy.n_states]
 
 
-def gibbs(energy, X, rng, *, betas=(1.0, 1.0), reference=None, clamped=None, reverse=False):
+def gibbs(
+    energy, X, rng, *, betas=(1.0, 1.0), reference=None, clamped=None, reverse=False,
+    use_tables=False,
+):  # fmt: skip
     """Run systematic-scan Gibbs sweeps, chain by chain, and return X and the log-weights.
 
     Each update uses one uniform number, except for variables with one state. As in the kernels,
-    large uniform numbers give the last state, but for two states small ones give state 1. The
-    kernel of binary pairwise models draws its random numbers in another order.
+    large uniform numbers give the last state, but for two states in couplings or tables small ones
+    give state 1. The kernels of models of pairs draw their random numbers in another order. With
+    ``use_tables``, the random numbers are those of the kernel of tables.
     """
     reference = uniform_reference(energy) if reference is None else reference
     X, log_weights = np.array(X), np.zeros(len(X))
     sites = [i for i in range(energy.n_variables) if energy.n_states[i] > 1]
     sites = sites[::-1] if reverse else sites
-    is_binary = isinstance(energy.conditionals(), BinaryConditionals)
-    numbers = binary_uniforms(rng, len(betas) - 1, len(sites), len(X)) if is_binary else None
+    kind, numbers = TableConditionals if use_tables else type(energy.conditionals()), None
+    if kind is not TableConditionals:
+        draw = binary_uniforms if kind is BinaryConditionals else state_uniforms
+        numbers = draw(rng, len(betas) - 1, len(sites), len(X))
     for c, x in enumerate(X):
         for t, (before, beta) in enumerate(pairwise(betas)):
             if beta != before:
@@ -120,8 +130,10 @@ def gibbs(energy, X, rng, *, betas=(1.0, 1.0), reference=None, clamped=None, rev
                 log_weights[c] += (beta - before) * (log_f - log_reference)
             for k, i in enumerate(sites):
                 if clamped is None or not clamped[c, i]:
-                    u = numbers[t, k, c] if is_binary else rng.random()
-                    x[i] = _draw(conditional(energy, x, i, beta, reference), u)
+                    u = rng.random() if numbers is None else numbers[t, k, c]
+                    p = conditional(energy, x, i, beta, reference)
+                    is_two = len(p) == 2 and kind is not StateConditionals
+                    x[i] = int(u < p[1]) if is_two else _draw(p, u)
     return X, log_weights
 
 
@@ -142,6 +154,19 @@ def binary_uniforms(rng, n_sweeps, n_sites, n_chains, dtype=np.float64):
                 words = random_words(streams, -(-part.size // 2)).view(np.uint32)[: part.size]
                 part.flat = ((words & np.uint32(2**31 - 1)) + 0.5) / 2.0**31
     return out
+
+
+def state_uniforms(rng, n_sweeps, n_sites, n_chains):
+    """Return the uniform numbers of sweeps with a matrix over all states, in one block of chains.
+
+    The shape is (n_sweeps, n_sites, n_chains).
+    """
+    seeds, out = random_seeds([rng], n_sweeps)[:, 0], []
+    for seed in seeds:
+        streams = mix(seed[:, None] + STEP * np.arange(1, N_STREAMS + 1, dtype=np.uint64))
+        words = random_words(streams, -(-n_sites // GROUP) * GROUP * BLOCK) >> np.uint64(12)
+        out.append(words.reshape(-1, BLOCK)[:n_sites, :n_chains] / 2.0**52)
+    return np.array(out)
 
 
 def mix(words):
@@ -167,8 +192,6 @@ def _rotate(word, n):
 
 
 def _draw(p, u):
-    if len(p) == 2:
-        return int(u < p[1])
     return min(int(np.searchsorted(np.cumsum(p), u, side="right")), len(p) - 1)
 
 

@@ -134,6 +134,17 @@ def read_only(array):
     return view
 
 
+def aligned_zeros(n_rows, n_columns, dtype):
+    """Return zeros whose rows start at multiples of 64 bytes, which makes vectorised loops faster.
+
+    The number of columns is rounded up to a multiple of 16.
+    """
+    shape = n_rows, -(-n_columns // 16) * 16
+    memory = np.zeros(64 + shape[0] * shape[1] * dtype.itemsize, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : len(memory) - 64 + start].view(dtype).reshape(shape)
+
+
 def _lowest_bit(_, number):
     def count_trailing_zeros(_context, builder, _signature, args):
         return builder.cttz(args[0], cgutils.false_bit)

@@ -12,7 +12,8 @@ import numpy as np
 
 from ._jit import assume_distinct, borrowed, inlined, kernel, lowest_bit
 from .elimination import draw_categorical
-from .layers import BLOCK, N_STREAMS, copy_rows, logistic_noise, n_words, start_streams
+from .exponential import LONG_RANGE, exponential
+from .layers import BLOCK, N_STREAMS, copy_rows, logistic_noise, n_words, start_streams, uniforms
 from .products import multiply
 from .tables import fill_entries
 
@@ -117,6 +118,136 @@ def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, sco
         x[i] = new
         for e in range(first, last):
             entry[np.uint64(cliques[e])] += (new - old) * strides[e]
+
+
+@kernel
+def sweep_states(
+    coupling, bias, start, n_states, log_p, betas, order, clamped, seeds, is_new, field, X,
+    log_weights,
+):  # fmt: skip
+    """Run Gibbs sweeps on tables of pairs, which are one matrix over the states of all variables.
+
+    Rows of ``X``, ``clamped`` and ``field`` are chains. The states of variable i start at
+    ``start[i]`` in ``bias``, in the reference ``log_p`` and in both axes of ``coupling``. ``field``
+    has the log-potential of each state given the other variables. It is computed if ``is_new``, and
+    updated in place. ``coupling`` and ``field`` can have further columns. ``seeds`` has four random
+    integers for each sweep and each block of BLOCK chains. Log weights lack the constant term of
+    the model.
+    """
+    scores, tops = np.empty(BLOCK * n_states.max()), np.empty(BLOCK)
+    drawn, uniform = np.empty(BLOCK, np.int64), np.empty(GROUP * BLOCK)
+    words, streams = np.empty(GROUP * BLOCK, np.uint64), np.empty((4, N_STREAMS), np.uint64)
+    if is_new:
+        set_fields(coupling, bias, start, X, field)
+    for first in range(0, X.shape[0], BLOCK):
+        last = min(first + BLOCK, X.shape[0])
+        for t in range(betas.size - 1):
+            beta, change = betas[t + 1], betas[t + 1] - betas[t]
+            start_streams(seeds[t, first // BLOCK], streams)
+            if change != 0.0:
+                for c in range(first, last):
+                    total = 0.0
+                    for i in range(X.shape[1]):
+                        at = start[i] + X[c, i]
+                        total += 0.5 * (field[c, at] + bias[at]) - log_p[at]
+                    log_weights[c] += change * total
+            for place in range(order.size):
+                k, i = place % GROUP, order[place]
+                if k == 0:
+                    uniforms(streams, words, uniform)
+                u, q = uniform[k * BLOCK : (k + 1) * BLOCK], n_states[i]
+                copy_scores(beta, field, log_p, start[i], q, first, last, scores)
+                draw_each(scores, q, last - first, u, tops, drawn)
+                change_states(coupling, start[i], i, clamped, drawn, first, last, field, X)
+
+
+@kernel
+def set_fields(coupling, bias, start, X, field):
+    """Compute the log-potential of each state of each variable given the others, for all chains."""
+    assume_distinct()
+    coupling, bias, field, X = borrowed(coupling), borrowed(bias), borrowed(field), borrowed(X)
+    n = X.shape[1]
+    for c in range(X.shape[0]):
+        f, x = field[c], X[c]
+        for j in range(bias.size):
+            f[j] = bias[j]
+        for i in range(0, n - n % 4, 4):
+            a, b = coupling[start[i] + x[i]], coupling[start[i + 1] + x[i + 1]]
+            d, e = coupling[start[i + 2] + x[i + 2]], coupling[start[i + 3] + x[i + 3]]
+            for j in range(f.size):
+                f[j] += (a[j] + b[j]) + (d[j] + e[j])
+        for i in range(n - n % 4, n):
+            a = coupling[start[i] + x[i]]
+            for j in range(f.size):
+                f[j] += a[j]
+
+
+@kernel
+def copy_scores(beta, field, log_p, at, q, first, last, scores):
+    """Write the log-probabilities of the states of a variable at ``beta``, up to normalisation.
+
+    ``scores`` receives BLOCK entries per state, the first of them for the chains of the block.
+    """
+    assume_distinct()
+    field, scores = borrowed(field), borrowed(scores)
+    for s in range(q):
+        row = scores[s * BLOCK : s * BLOCK + last - first]
+        for c in range(row.size):
+            row[c] = field[first + c, at + s]
+        if beta != 1.0:
+            shift = (1.0 - beta) * log_p[at + s]
+            for c in range(row.size):
+                row[c] = beta * row[c] + shift
+
+
+@kernel
+def draw_each(scores, q, size, uniform, tops, drawn):
+    """Draw a state of each chain from scores, which are replaced by cumulative probabilities.
+
+    Each probability is at least exp(-708) times the largest one.
+    """
+    assume_distinct()
+    scores, uniform = borrowed(scores), borrowed(uniform)
+    tops, drawn = borrowed(tops), borrowed(drawn)
+    for c in range(size):
+        tops[c] = scores[c]
+        drawn[c] = 0
+    for s in range(1, q):
+        row = scores[s * BLOCK : s * BLOCK + size]
+        for c in range(size):
+            tops[c] = max(tops[c], row[c])
+    for s in range(q):
+        row = scores[s * BLOCK : s * BLOCK + size]
+        for c in range(size):
+            row[c] = exponential(max(row[c] - tops[c], -LONG_RANGE))
+    for s in range(1, q):
+        row, before = scores[s * BLOCK : s * BLOCK + size], scores[(s - 1) * BLOCK : s * BLOCK]
+        for c in range(size):
+            row[c] += before[c]
+    total = scores[(q - 1) * BLOCK : (q - 1) * BLOCK + size]
+    for c in range(size):
+        tops[c] = uniform[c] * total[c]
+    for s in range(q - 1):
+        row = scores[s * BLOCK : s * BLOCK + size]
+        for c in range(size):
+            drawn[c] += 1 if row[c] <= tops[c] else 0
+
+
+@kernel
+def change_states(coupling, at, i, clamped, drawn, first, last, field, X):
+    """Set the states of a variable that are not clamped, and add the changes to the fields."""
+    assume_distinct()
+    coupling, field = borrowed(coupling), borrowed(field)
+    drawn, X, clamped = borrowed(drawn), borrowed(X), borrowed(clamped)
+    is_clamped = clamped.shape[0] > 0
+    for c in range(last - first):
+        old, new = X[first + c, i], drawn[c]
+        if new == old or (is_clamped and clamped[first + c, i]):
+            continue
+        X[first + c, i] = new
+        f, more, less = field[first + c], coupling[at + new], coupling[at + old]
+        for j in range(f.size):
+            f[j] += more[j] - less[j]
 
 
 @kernel

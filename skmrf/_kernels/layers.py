@@ -13,7 +13,7 @@ result is above 1e-17.
 import numpy as np
 
 from ._jit import assume_distinct, borrowed, inlined, kernel
-from .exponential import exponentials, logarithms, uniform_odds
+from .exponential import ONE_BITS, UNUSED_BITS, exponentials, logarithms, uniform_odds
 from .products import multiply
 
 GROUP = 64  # factors of at most 2 per logarithm, so that their product does not overflow
@@ -129,6 +129,20 @@ def logistic_noise(streams, words, out, bits):
     fill_words(streams, words[: n_words(out.size, out.itemsize)])
     uniform_odds(words, out)
     logarithms(out, bits)
+
+
+@kernel
+def uniforms(streams, words, out):
+    """Draw uniform random numbers in 0 .. 1, without 1.
+
+    ``streams`` has the states of the random generators. ``words`` is scratch of the size of
+    ``out``, a multiple of N_STREAMS, with dtype uint64.
+    """
+    assume_distinct()
+    streams, words, out = borrowed(streams), borrowed(words), borrowed(out)
+    fill_words(streams, words)
+    for j in range(out.size):
+        out[j] = np.uint64((words[j] >> UNUSED_BITS) | ONE_BITS).view(np.float64) - 1.0
 
 
 @kernel

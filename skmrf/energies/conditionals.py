@@ -68,7 +68,7 @@ class BinaryConditionals(NamedTuple):
 
 
 class StateConditionals(NamedTuple):
-    """Arrays for Gibbs sampling on a device of JAX: tables of one or two variables as a matrix.
+    """Arrays for Gibbs sampling of tables of one or two variables, as a matrix over all states.
 
     The arrays have one entry per state of each variable, one variable after the other. For a state
     s of variable i, ``log p(x_i = s | rest)`` is ``bias_s`` plus the sum of ``coupling`` between s
@@ -78,6 +78,7 @@ class StateConditionals(NamedTuple):
     ----------
     coupling : ndarray of shape (n_total_states, n_total_states)
         Symmetric matrix of log-potentials of pairs of states, zero between states of one variable.
+        It can have further columns of zeros.
     bias : ndarray of shape (n_total_states,)
         Log-potentials of single states, in nats.
     constant : float

@@ -12,6 +12,7 @@ from .._utils.log_weights import normalized_weights
 from .._utils.parallel import gram_matrix, run_blocks
 from .._utils.phases import CliqueMoments, States
 from .conditionals import BinaryConditionals, TableConditionals
+from .dense_tables import state_conditionals
 from .layout import Layout
 from .protocols import DiscreteEnergy
 
@@ -20,6 +21,7 @@ ENTRIES_A_UNIT = 2**19  # rows times cliques that are worth a thread, about a mi
 CHUNK = 4096  # rows per block, so that the positions of their entries stay in the CPU cache
 MAX_DENSE_VARIABLES = 1024  # up to here a full coupling matrix is cheap, however sparse it is
 COUPLING_LIMIT = 1e6  # differences of larger log-potentials would round away smaller ones
+MAX_STATES = 2048  # of all variables, whose matrix has 32 MB
 
 
 class TableBackedEnergy(DiscreteEnergy):
@@ -35,6 +37,10 @@ class TableBackedEnergy(DiscreteEnergy):
     """
 
     layout: Layout
+
+    def __getstate__(self):
+        """Return the attributes without arrays that can be computed again, for pickling."""
+        return {k: v for k, v in vars(self).items() if k not in ("_binary", "_states")}
 
     @property
     @abstractmethod
@@ -119,17 +125,32 @@ class TableBackedEnergy(DiscreteEnergy):
         """Cost of a Gibbs sweep of one chain; the unit is one draw of a variable."""
         if self._binary is not None:
             return float(self.n_variables)
-        # 20 ns per variable (50 with more than two states), 3 ns per clique that contains it, and
-        # 1 ns per entry, measured.
+        return self._matrix_work if self._has_matrix else self.layout.table_work
+
+    @property
+    def _matrix_work(self):
+        """Cost of a Gibbs sweep with a matrix over all states."""
+        n_states = float(self.layout.n_states.sum())
+        return self.n_variables * (10.0 + 0.3 * n_states) / 20.0
+
+    @cached_property
+    def _has_matrix(self):
+        """Return whether chains move with a matrix over all states, because it is faster."""
         layout = self.layout
-        n_draws = self.n_variables + 1.5 * np.count_nonzero(self.n_states > 2)
-        return n_draws + (3.0 * len(layout.clique_vars) + layout.n_entries_read) / 20
+        if not layout.is_pairwise or layout.n_states.sum() > MAX_STATES or not layout.n_states.size:
+            return False
+        is_moderate = bool((np.abs(self.flat) <= COUPLING_LIMIT).all())
+        return is_moderate and self._matrix_work < layout.table_work
 
     def conditionals(self):
-        """Return the arrays for Gibbs sampling: couplings and biases, or tables."""
+        """Return the arrays for Gibbs sampling: couplings and biases, a matrix, or tables."""
         if self._binary is not None:
             return self._binary
-        return self.table_conditionals()
+        return self._states if self._has_matrix else self.table_conditionals()
+
+    @cached_property
+    def _states(self):
+        return state_conditionals(self.table_conditionals())
 
     def table_conditionals(self):
         """Return the tables and their index arrays for Gibbs sampling."""

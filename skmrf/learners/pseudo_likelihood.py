@@ -64,7 +64,7 @@ def site_log_likelihood(energy, X, weights=None):
     layout = energy.layout
     if layout.is_pairwise and layout.is_dense and layout.n_states.sum() <= MAX_DENSE_STATES:
         return _pairwise_log_likelihood(energy, X, weights)
-    return _table_log_likelihood(energy, conditionals, X, weights)
+    return _table_log_likelihood(energy, energy.table_conditionals(), X, weights)
 
 
 def _binary_log_likelihood(energy, conditionals, X, weights):

@@ -12,7 +12,11 @@ from .._utils.interrupts import InterruptLater
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.parallel import run_blocks
 from .._utils.rows import dense_rows
-from ..energies.conditionals import BipartiteConditionals, TableConditionals
+from ..energies.conditionals import (
+    BipartiteConditionals,
+    StateConditionals,
+    TableConditionals,
+)
 from .layers import (
     align_couplings,
     bipartite_arrays,
@@ -22,6 +26,7 @@ from .layers import (
     sweep_coupled_layers,
     sweep_layers,
     sweep_on_device,
+    sweep_tables_of_pairs,
 )
 
 UPDATES_A_UNIT = 50_000  # draws of a part of the chains that is worth a thread, about a ms
@@ -405,6 +410,8 @@ def _block_function(conditionals):
     """Return the function that sweeps a part of the chains."""
     if isinstance(conditionals, BipartiteConditionals):
         return _layer_blocks
+    if isinstance(conditionals, StateConditionals):
+        return _state_blocks
     return _table_block if isinstance(conditionals, TableConditionals) else _coupled_blocks
 
 
@@ -477,6 +484,12 @@ def move_from_hidden(energy, H, generators, n_sweeps):
     units = [(*given, s, min(s + size, n_chains)) for s in range(0, n_chains, size)]
     list(run_blocks(sweep_from_hidden, units, None))
     return results
+
+
+def _state_blocks(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
+    X, log_weights = _writeable(X), _writeable(log_weights)
+    sweep_tables_of_pairs(conditionals, reference, betas, order, X, clamped, log_weights, rngs)
+    return X, log_weights, rngs
 
 
 def _coupled_blocks(conditionals, reference, betas, order, X, clamped, log_weights, rngs):

@@ -1,15 +1,16 @@
-"""Gibbs sampling of models with a layer of hidden units, which is drawn as a whole.
+"""Gibbs sampling of coupled variables whose couplings are a matrix, and of layers of hidden units.
 
-All chains of a call move together, by matrix products. Each block of chains has its own random
-generator.
+All chains of a call move together, a layer by matrix products. Each block of chains has its own
+random generator.
 """
 
 import numpy as np
 
-from .._kernels._jit import read_only
-from .._kernels.gibbs import sweep_coupled
+from .._kernels._jit import aligned_zeros, read_only
+from .._kernels.gibbs import sweep_coupled, sweep_states
 from .._kernels.layers import draw_hidden, sweep_bipartite
 from .._kernels.products import find_product
+from .._utils.namespaces import is_numpy
 from ..energies.conditionals import (
     BinaryConditionals,
     CoupledLayerConditionals,
@@ -17,11 +18,12 @@ from ..energies.conditionals import (
     TableConditionals,
     bias_rows,
 )
-from ..energies.dense_tables import conditionals_of_tables
+from ..energies.dense_tables import centre, conditionals_of_tables
 
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
 UPDATES_A_CALL = 1_000_000  # of variables, which take about 10 ms
 WEIGHTS_AN_UPDATE = 200  # weights of a matrix product that takes as long as an update
+STATES_A_DRAW = 100  # whose log-potentials a draw changes in 10 ns
 NO_COUPLING = np.zeros((0, 0))
 
 
@@ -144,7 +146,7 @@ def sweep_coupled_layers(
     log_weights += (betas[-1] - betas[0]) * (constant + n_hidden * np.log(2.0) + from_reference)
     given = coupling, visible_bias, read_only(odds.astype(dtype, copy=False))
     clamped = read_only(np.ascontiguousarray(clamped.T))
-    field, start, product = _aligned_zeros(len(X), n, dtype), 0, find_product(dtype)
+    field, start, product = aligned_zeros(len(X), n, dtype), 0, find_product(dtype)
     from_hidden = np.empty((n, len(X)) if n_hidden else (0, 0), dtype=dtype)
     for path in split_path(betas, X.size, 1 if n_hidden else REFRESH):
         is_new, start = start % REFRESH == 0, start + len(path) - 1
@@ -154,6 +156,35 @@ def sweep_coupled_layers(
             draw_hidden(product, weights, hidden_bias, before, beta, *arrays)
         arrays = from_hidden, clamped, random_seeds(generators, len(path) - 1), is_new, field
         sweep_coupled(product, *given, path, order, *arrays, X, log_weights)
+
+
+def sweep_tables_of_pairs(
+    conditionals, reference, betas, order, X, clamped, log_weights, generators
+):
+    r"""Run Gibbs sweeps of a model whose tables have at most two variables.
+
+    Each chain has the log-potential of each state of each variable, given its other variables. A
+    draw that changes a state adds two rows of a matrix to these. The target at beta is
+
+    .. math:: p_0(x)^{1-\beta} f(x)^\beta
+
+    Parameters
+    ----------
+    conditionals : StateConditionals
+        Tables of the model as a matrix over the states of all variables.
+    reference : Product
+        Distribution at beta = 0.
+    betas, order, X, clamped, log_weights, generators
+        As in :func:`sweep_coupled_layers`.
+    """
+    coupling, bias, constant, n_states = conditionals
+    log_weights += (betas[-1] - betas[0]) * constant
+    given = coupling, bias, reference.start, n_states, reference.log_p
+    field, start = aligned_zeros(len(X), len(bias), bias.dtype), 0
+    for path in split_path(betas, X.size * (1 + len(bias) // STATES_A_DRAW), REFRESH):
+        seeds, is_new = random_seeds(generators, len(path) - 1), start % REFRESH == 0
+        sweep_states(*given, path, order, clamped, seeds, is_new, field, X, log_weights)
+        start += len(path) - 1
 
 
 def align_couplings(conditionals):
@@ -172,22 +203,11 @@ def align_couplings(conditionals):
     """
     coupling, *arrays, hidden_bias, constant = _with_layer(conditionals)
     n, dtype = len(coupling) if coupling.any() else 0, coupling.dtype
-    aligned = _aligned_zeros(n, len(coupling), dtype)
+    aligned = aligned_zeros(n, len(coupling), dtype)
     aligned[:, : len(coupling)] = coupling[:n]
     arrays = aligned, *arrays, hidden_bias[None]
     arrays = (read_only(np.ascontiguousarray(a, dtype)) for a in arrays)
     return CoupledLayerConditionals(*arrays, constant)
-
-
-def _aligned_zeros(n_rows, n_columns, dtype):
-    """Return zeros whose rows start at multiples of 64 bytes, which makes vectorised loops faster.
-
-    The number of columns is rounded up to a multiple of 16.
-    """
-    shape = n_rows, -(-n_columns // 16) * 16
-    memory = np.zeros(64 + shape[0] * shape[1] * dtype.itemsize, dtype=np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : len(memory) - 64 + start].view(dtype).reshape(shape)
 
 
 def split_path(betas, n_updates, longest):
@@ -241,6 +261,8 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     """
     if isinstance(conditionals, TableConditionals):
         conditionals = conditionals_of_tables(conditionals)
+    elif isinstance(conditionals, StateConditionals) and is_numpy(conditionals.bias):
+        conditionals = centre(conditionals)
     if isinstance(conditionals, StateConditionals):
         base = conditionals._replace(coupling=NO_COUPLING, bias=reference.log_p, constant=0.0)
         return _sweep_states(base, conditionals, betas, X, clamped, chains, reverse=reverse)

@@ -52,7 +52,7 @@ def assert_same_theta(left, right, **tolerance):
 def without_matrix_products(graph):
     """Return the same graph, forced to compute with tables instead of matrix products."""
     layout = replace(graph.layout)
-    layout.__dict__["is_binary_pairwise"] = False
+    layout.__dict__.update(is_binary_pairwise=False, table_work=0.0)
     return FactorGraph.from_layout(layout, graph.flat)
 
 
@@ -566,14 +566,6 @@ def test_overflowing_log_potentials_raise():
 def test_tie_must_be_groups_of_cliques():
     with pytest.raises(ValueError, match="tie must be groups of clique numbers"):
         FactorGraph([2] * 3, [(0,), (1,), (2,)], [np.zeros(2)] * 3, tie=[0, 1, 2])
-
-
-def test_sweep_work_counts_the_entries_that_a_sweep_reads():
-    tables = [np.zeros((4, 3)), np.zeros((3, 2)), np.zeros(3)]
-    graph = FactorGraph([4, 3, 2], [(0, 1), (1, 2), (1,)], tables)
-    n_draws, n_members, n_entries = 3 + 1.5 * 2, 5, 4 + 3 + 3 + 2 + 3
-    assert_allclose(graph.sweep_work, n_draws + (3 * n_members + n_entries) / 20)
-    assert FactorGraph([2, 2], [(0, 1)], [np.zeros((2, 2))]).sweep_work == 2
 
 
 def test_positions_of_tables():

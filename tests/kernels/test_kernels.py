@@ -2,6 +2,7 @@
 
 import time
 from copy import deepcopy
+from itertools import product
 
 import numpy as np
 import pytest
@@ -32,10 +33,10 @@ from skmrf._kernels.layers import (
 )
 from skmrf._kernels.tables import add_moments, binary_form, log_potentials
 from skmrf._utils.codes import STATE
-from skmrf.energies.conditionals import BinaryConditionals
+from skmrf.energies.conditionals import BinaryConditionals, StateConditionals
 from skmrf.samplers import Product
 from skmrf.samplers.gibbs import blocks_of
-from skmrf.samplers.layers import random_seeds, reference_odds
+from skmrf.samplers.layers import random_seeds, reference_odds, sweep_tables_of_pairs
 
 # exp may overflow to inf, log(0) is -inf, and random integers overflow on purpose; only uncompiled
 # kernels warn of it
@@ -132,9 +133,9 @@ def test_borrowed_tuples_have_equal_entries():
 # Gibbs sweeps -----------------------------------------------------------------------------
 
 
-def run(energy, X, rng, betas, reference, clamped, reverse):
-    """Run one block of chains with the kernel of the energy's conditionals."""
-    conditionals = energy.conditionals()
+def run(energy, X, rng, betas, reference, clamped, reverse, use_tables=False):
+    """Run a block of chains with the kernel of an energy, or with the kernel of tables."""
+    conditionals = energy.table_conditionals() if use_tables else energy.conditionals()
     sites = np.flatnonzero(np.asarray(energy.n_states) > 1)
     order = sites[::-1].copy() if reverse else sites
     log_p = np.concatenate(reference)
@@ -153,6 +154,10 @@ def run(energy, X, rng, betas, reference, clamped, reverse):
         log_weights += (betas[-1] - betas[0]) * (offset + constant)
         return V.T.astype(STATE), log_weights
     X = X.astype(STATE)
+    if isinstance(conditionals, StateConditionals):
+        given = betas, order, X, clamped, log_weights, [rng]
+        sweep_tables_of_pairs(conditionals, Product(log_p, start), *given)
+        return X, log_weights
     sweep_tables(conditionals, log_p, start, betas, order, X, clamped, log_weights, rng)
     return X, log_weights
 
@@ -176,9 +181,11 @@ def test_sweeps_match_plain_python(name, path, reverse, seed):
     energy = ZOO[name](seed)
     rng = np.random.default_rng([seed, len(path), reverse])
     X = possible_rows(energy, 3, rng)
-    reference = random_reference(energy, rng)
-    for masked in (None, rng.random(X.shape) < 0.4):
+    reference, masks = random_reference(energy, rng), (None, rng.random(X.shape) < 0.4)
+    has_matrix = isinstance(energy.conditionals(), StateConditionals)
+    for masked, use_tables in product(masks, {False, has_matrix}):
         how = {"betas": PATHS[path], "reference": reference, "clamped": masked, "reverse": reverse}
+        how["use_tables"] = use_tables
         moved, log_weights = run(energy, X, np.random.default_rng(seed), **how)
         expected, log_expected = twins.gibbs(energy, X, np.random.default_rng(seed), **how)
         assert_array_equal(moved, expected)

@@ -1,19 +1,24 @@
 """Tests of Gibbs sweeps and annealed weights: invariance and unbiasedness."""
 
+import pickle
+
 import numpy as np
 import pytest
 import twins
 import zoo
 from montecarlo import check_draws, check_mean_weight, check_means, count
 from numpy.testing import assert_allclose, assert_array_equal
-from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states
+from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states, random_tables
 
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import States
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy, SemiRestrictedEnergy
+from skmrf.energies.conditionals import StateConditionals, TableConditionals
+from skmrf.energies.layout import Layout
 from skmrf.samplers import Product, layers, spawn_generators, sweep
 from skmrf.samplers.gibbs import BLOCK, move_from_hidden
 from skmrf.samplers.gibbs_queries import anneal, draw, record_states
+from skmrf.samplers.layers import REFRESH
 
 TINY = tuple(n for n in ZOO if len(enumerate_states(ZOO[n](0))[0]) <= 150)
 PATH = np.linspace(0.0, 1.0, 21)
@@ -190,6 +195,52 @@ def test_sweep_passes_all_arguments_to_the_kernel(name, seed):
             expected = twins.gibbs(energy, X[b], rng_of_block, **block)
             assert_array_equal(found[0][b], expected[0])
             assert_allclose(found[1][b], expected[1], rtol=1e-11, atol=1e-12)
+
+
+def test_chains_of_many_categories(seed):
+    """Check blocks of chains, groups of variables and recomputed fields against NumPy."""
+    rng, n = np.random.default_rng(seed), 20
+    n_states = rng.integers(1, 6, n)
+    cliques = [(), *((i,) for i in range(n)), *zip(*np.triu_indices(n, 1), strict=True)]
+    graph = FactorGraph(n_states, cliques, random_tables(n_states, cliques, rng, 0.4))
+    assert isinstance(graph.conditionals(), StateConditionals)
+    reference = random_product(n_states, rng)
+    betas, X = np.linspace(0.0, 1.0, REFRESH + 7), reference.sample(BLOCK + 6, rng)
+    clamped, sizes = rng.random(X.shape) < 0.1, (BLOCK, 6)
+    generators, again = (spawn_generators(np.random.default_rng(seed), len(X)) for _ in range(2))
+    how = {"betas": betas, "reference": reference, "clamped": clamped}
+    found, log_weights = sweep(graph, X, generators, **how)
+    sites = np.flatnonzero(n_states > 1)
+    blocks = zip(again, sizes, strict=True)
+    parts = [twins.state_uniforms(g, len(betas) - 1, len(sites), m) for g, m in blocks]
+    numbers = np.concatenate(parts, axis=2)
+    pairs, singles, *_ = graph.conditionals()
+    pairs, start = pairs[:, : len(singles)], reference.start
+    expected, log_expected = X.copy(), np.zeros(len(X))
+    for before, beta, uniforms in zip(betas, betas[1:], numbers, strict=False):
+        log_p = reference.log_p[start + expected].sum(axis=1)
+        log_expected += (beta - before) * (graph.log_potential(expected) - log_p)
+        for i, u in zip(sites, uniforms, strict=True):
+            own = slice(start[i], start[i] + n_states[i])
+            scores = singles[own] + pairs[own][:, start + expected].sum(axis=2).T
+            p = np.exp(beta * scores + (1.0 - beta) * reference.log_p[own])
+            new = (np.cumsum(p, axis=1) <= u[:, None] * p.sum(axis=1, keepdims=True)).sum(axis=1)
+            expected[:, i] = np.where(clamped[:, i], expected[:, i], new)
+    assert_array_equal(found, expected)
+    assert_allclose(log_weights, log_expected, rtol=1e-11, atol=1e-11)
+
+
+def test_sweep_work_is_that_of_the_faster_chains():
+    layout = Layout.build([4, 3, 2], [(0, 1), (1, 2), (1,)])
+    n_draws, n_members, n_entries = 3 + 1.5 * 2, 5, 4 + 3 + 3 + 2 + 3
+    assert_allclose(layout.table_work, n_draws + (3 * n_members + n_entries) / 20)
+    assert FactorGraph([2, 2], [(0, 1)], [np.zeros((2, 2))]).sweep_work == 2
+    for n, reach, kind in ((30, 30, StateConditionals), (200, 2, TableConditionals)):
+        cliques = [(i, j) for i in range(n) for j in range(i + 1, min(i + reach, n))]
+        graph = FactorGraph.from_layout(Layout.build([5] * n, cliques), np.zeros(25 * len(cliques)))
+        assert isinstance(graph.conditionals(), kind)
+        assert (graph.sweep_work < graph.layout.table_work) == (kind is StateConditionals)
+        assert len(pickle.dumps(graph)) < 20 * graph.layout.n_parameters + 100_000
 
 
 # Annealed weights --------------------------------------------------------------------------
