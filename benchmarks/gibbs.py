@@ -1,15 +1,17 @@
 """Gibbs sampling: nanoseconds per variable update of skmrf, vectorised numpy and pgmpy.
 
-All samplers make systematic scans of the same model. skmrf has a kernel for tables of any order and
-a kernel for binary pairwise models. It usually chooses one of them; this benchmark runs both if
-both apply. The numpy implementation updates one variable of all chains at once. pgmpy runs one
-chain. Before that, it tabulates the conditional distribution of each variable for all joint states
-of the others, so it is limited to small models; this set-up time is a separate column. The last
-columns compare the marginals of single variables.
+All samplers make systematic scans of the same model. skmrf has a kernel for tables of any order, a
+kernel for tables of pairs, which are a matrix over the states of all variables, and a kernel for
+binary pairwise models. It chooses one of them; this benchmark runs all that apply. The numpy
+implementation updates one variable of all chains at once. pgmpy runs one chain. Before that, it
+tabulates the conditional distribution of each variable for all joint states of the others, so it is
+limited to small models; this set-up time is a separate column. The last columns compare the
+marginals of single variables.
 
 A second table has models of 200 coupled units in equilibrium, with and without hidden units.
 """
 
+import functools
 import io
 import itertools
 import time
@@ -23,6 +25,7 @@ from threadpoolctl import threadpool_limits
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, SemiRestrictedEnergy
 from skmrf.energies.conditionals import BinaryConditionals, TableConditionals
+from skmrf.energies.dense_tables import state_conditionals
 from skmrf.inference import marginals
 from skmrf.samplers import Product, spawn_generators, sweep
 
@@ -34,6 +37,7 @@ COLUMNS = {
     "model": "model",
     "cliques": "cliques a variable",
     "skmrf_tables": "skmrf tables, ns",
+    "skmrf_matrix": "skmrf matrix, ns",
     "skmrf_binary": "skmrf binary, ns",
     "numpy_tables": "numpy tables, ns",
     "numpy_binary": "numpy binary, ns",
@@ -86,6 +90,8 @@ def models(fast):
     yield "53 of 21 states, 106 pairs", random_pairs(53, 21, 106, rng)
     if not fast:
         yield "500 binary, 2000 pairs", random_pairs(500, 2, 2000, rng)
+        yield "complete, 60 of 5 states", random_pairs(60, 5, None, rng, 0.1)
+        yield "complete, 100 of 10 states", random_pairs(100, 10, None, rng, 0.1)
 
 
 # Samplers: functions of n_sweeps that continue from the current state and return it ------------
@@ -98,6 +104,17 @@ class TableGraph(FactorGraph):
         lay = self.layout
         structure = (lay.clique_ptr, lay.clique_vars, lay.strides, lay.table_start)
         return TableConditionals(self.flat, self.n_states, *structure, *lay.incidence)
+
+
+class MatrixGraph(TableGraph):
+    """Factor graph that always uses the kernel for a matrix over the states of all variables."""
+
+    def conditionals(self):
+        return self.matrix
+
+    @functools.cached_property
+    def matrix(self):
+        return state_conditionals(super().conditionals())
 
 
 def skmrf_sampler(energy, X, rng):
@@ -203,10 +220,10 @@ def measure(name, graph, fast):
     """Return one row of the table: nanoseconds per update, and differences of marginals."""
     rng = np.random.default_rng(1)
     X = Product.uniform(graph.n_states).sample(N_CHAINS, rng)
+    arrays = graph.n_states, graph.cliques, graph.flat
     runs = {
-        "skmrf_tables": skmrf_sampler(
-            TableGraph(graph.n_states, graph.cliques, graph.flat), X, rng
-        ),
+        "skmrf_tables": skmrf_sampler(TableGraph(*arrays), X, rng),
+        "skmrf_matrix": skmrf_sampler(MatrixGraph(*arrays), X, rng),
         "numpy_tables": numpy_tables(graph, X, rng),
     }
     if isinstance(graph.conditionals(), BinaryConditionals):
