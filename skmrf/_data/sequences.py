@@ -18,6 +18,7 @@ from .frame_types import is_pandas, is_polars
 from .numeric import numeric_rows
 
 MAX_DENSITY = 0.3  # share of nonzero features of a dense array that is converted to CSR
+EXAMPLES = list, tuple, dict, np.ndarray  # types of an example in a list
 
 
 class Form(NamedTuple):
@@ -107,6 +108,17 @@ def _check_rows(X):
             f"({found[1]}) is not a row of the same length. Give sequences as arrays of shape "
             "(length, n_features), or rows of equal length."
         )
+
+
+def as_list(X):
+    """Return the elements of a Series, or of an array of objects, as a list if they are examples.
+
+    Everything else is returned as it is.
+    """
+    if isinstance(X, np.ndarray):
+        return list(X) if X.dtype == object and X.ndim == 1 else X
+    elements = X.to_list() if hasattr(X, "to_list") else []
+    return elements if len(elements) and isinstance(elements[0], EXAMPLES) else X
 
 
 def has_dicts(X):

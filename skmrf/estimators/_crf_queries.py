@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.sequences import flatten_labels, has_dicts, read_examples
+from .._data.sequences import as_list, flatten_labels, has_dicts, read_examples
 from .._utils.log_weights import check_sample_weight
 from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator, check_number
@@ -60,6 +60,7 @@ class CRFQueries:
 
     def _examples(self, X, sequence_ids):
         check_is_fitted(self)
+        X = as_list(X)
         if has_dicts(X):
             if self.vectorizer_ is None:
                 raise ValueError(

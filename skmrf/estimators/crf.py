@@ -6,7 +6,7 @@ from sklearn.utils import ClassifierTags
 
 from .._data.classes import LabelCodes, check_given
 from .._data.numeric import FeatureScaling
-from .._data.sequences import flatten_labels, has_dicts, read_examples
+from .._data.sequences import as_list, flatten_labels, has_dicts, read_examples
 from .._data.vectorizer import SequenceVectorizer
 from .._utils.log_weights import check_sample_weight, normalized_weights
 from .._utils.parameters import check_choice, check_number_or
@@ -231,9 +231,9 @@ class CRF(CRFQueries, LearnedEstimator):
         ----------
         X : list, array-like, sparse matrix or frame
             Examples. For chains: a list of arrays or CSR matrices of shape (length, n_features), a
-            list of lists of dicts, or a table of rows. For grids: a list of arrays of shape
-            (height, width, n_features). For trees and given graphs: a list of tuples
-            ``(node_features, edges)`` or ``(node_features, edges, edge_features)``.
+            list of lists of dicts, or a table of rows. A Series of sequences is a list. For grids:
+            a list of arrays of shape (height, width, n_features). For trees and given graphs: a
+            list of tuples ``(node_features, edges)`` or ``(node_features, edges, edge_features)``.
         y : list of array-like, or array-like of shape (n_rows,)
             Labels of each example, of any hashable type, in the shape of its positions. None, nan
             and pd.NA are missing labels, which are summed out.
@@ -257,7 +257,7 @@ class CRF(CRFQueries, LearnedEstimator):
             parameters = self._check_parameters()
             check_given(self, y)
             fit = FitSession(self, parameters, X, y)
-            vectorizer, X = self._vectorize(X, fit.is_resumed)
+            vectorizer, X = self._vectorize(as_list(X), fit.is_resumed)
             examples = read_examples(
                 self, X, sequence_ids, graph=self.graph, reset=not fit.is_resumed
             )

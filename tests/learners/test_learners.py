@@ -168,7 +168,7 @@ def test_pseudo_likelihood_of_many_states(special, seed):
     values, gradient = site_log_likelihood(energy, X, weights)
     np.testing.assert_array_equal(site_log_likelihood(energy, X)[0], values)
     row_by_row, slow = np.empty(600), np.zeros_like(gradient)
-    pseudo_likelihood(energy.conditionals(), X, weights, row_by_row, slow)
+    pseudo_likelihood(energy.table_conditionals(), X, weights, row_by_row, slow)
     np.testing.assert_allclose(values, row_by_row, atol=1e-9, rtol=1e-9)
     np.testing.assert_allclose(gradient, slow, atol=1e-8)
 
