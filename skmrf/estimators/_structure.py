@@ -17,7 +17,7 @@ from ..learners.registry import make_learner
 from ..structure import Nodewise, Penalized, RemovalWhileLearning, Thresholding, WaldTests
 from ..structure.fitted_graph import FittedGraph, MixedGraph
 from ..structure.mixed import MixedModel, MixedRows, find_columns
-from ..structure.pairwise import PairwiseModel
+from ..structure.pairwise import make_table_model
 from ..structure.rows import Columns, Rows, TrainingTable, positive_rows
 from ..structure.search import PCD_SWEEPS, Search
 
@@ -118,8 +118,8 @@ def make_model(estimator, table):
     """Return the model of the edges of a table: of categorical columns, or of mixed columns."""
     if table.encoder is not None:
         return MixedModel(estimator.screen, estimator.max_bytes)
-    unary = bool(estimator.unary)
-    return PairwiseModel(estimator.statistic, unary, estimator.screen, estimator.max_bytes)
+    settings = estimator.statistic, bool(estimator.unary), estimator.screen, estimator.max_bytes
+    return make_table_model(table.rows, *settings)
 
 
 def collect_results(selection, search, table, estimation, bootstraps):

@@ -124,9 +124,11 @@ class FittedGraph:
             return self._coupling_intervals(covariances)
         limits = []
         for (theta, basis), c in zip(self._parameters_and_bases(), covariances, strict=True):
-            variance = np.einsum("bxy,bc,cxy->xy", basis, c, basis)
-            half = Z_975 * np.sqrt(variance.clip(0.0))
             middle = np.tensordot(theta, basis, 1)
+            variance = c  # of the entries, unless it is the covariance of the parameters
+            if c.shape != middle.shape:
+                variance = (basis * np.tensordot(c, basis, 1)).sum(axis=0)
+            half = Z_975 * np.sqrt(variance.clip(0.0))
             limits.append(np.stack([middle - half, middle + half]))
         return self._sort_edges([*limits, *(np.stack([t, t]) for t in self._duplicate_tables())])
 

@@ -10,7 +10,6 @@ from .._utils.codes import MISSING
 from .._utils.parallel import run_blocks
 from .assessment import Assessment
 from .mixed_nodes import (
-    assess_large_tables,
     assess_neighbours,
     assess_others,
     draw,
@@ -21,9 +20,9 @@ from .mixed_nodes import (
 from .penalised import MixedPath
 from .regression import N_PAIRS, RIDGE
 from .rows import Columns, Design, WeightedRows, coincidence_probability, relabel_states
-from .screening import PairTests, candidate_pairs
+from .screening import candidate_pairs, dependence_tests
 from .search import GraphModel
-from .significance import chi2_from_f, log_tail
+from .significance import log_tail
 
 N_IMPUTATIONS = 8
 IMPUTATION_SWEEPS = 3
@@ -64,6 +63,12 @@ class MixedRows(WeightedRows):
     def fitted_nodes(self):
         """Regressions that were fitted to the rows, by variable and neighbours."""
         return {}
+
+    @classmethod
+    def from_codes(cls, rows, imputed):
+        """Create imputed rows from state codes with missing entries, and imputed state codes."""
+        shares = rows._observed_pair_counts / rows.count if rows.has_missing else None
+        return cls(imputed.X.astype(float), imputed.weights, imputed.n_states, shares)
 
     def impute(self, fits, start, rng):
         """Return complete rows, with missing entries drawn from their conditional distributions.
@@ -326,7 +331,7 @@ class MixedModel(GraphModel):
     def fit(self, rows, edges, estimation, previous=None):
         """Fit the regressions of a graph; return them twice, with imputed rows between them."""
         estimation.reports.begin()
-        self._check_memory(rows.design, edges)
+        check_memory(rows.design, edges, self.max_bytes)
         imputed = rows.impute(None, None, estimation.rng)
         if previous is not None:
             imputed = rows.impute(previous, imputed, estimation.rng)
@@ -355,54 +360,26 @@ class MixedModel(GraphModel):
         rows = rows.impute(None, None, estimation.rng)
         return MixedPath(rows, edges, penalty, fit_graph)
 
-    def _check_memory(self, design, edges):
-        """Raise a ValueError if the regression of a variable needs too much memory."""
-        ends, added = edges.ravel(), design.sizes[edges[:, ::-1].ravel()]
-        n_columns = 1.0 + np.bincount(ends, added, minlength=len(design.sizes))
-        largest = np.zeros(len(n_columns))
-        np.maximum.at(largest, ends, added)
-        n_parameters = n_columns * design.sizes
-        n_entries = n_parameters**2
-        for j in range(len(n_entries)):
-            if is_large(design, j, n_columns[j], largest[j]):
-                n_entries[j] = 2 * N_PAIRS * n_parameters[j] + len(design.values) * design.sizes[j]
-        needed = 8.0 * N_MATRICES * n_entries.max(initial=0.0)
-        n_parameters = n_parameters[n_entries.argmax()] if len(n_entries) else 0.0
-        if needed > self.max_bytes:
-            raise ValueError(
-                f"The edges of one column have {n_parameters:.0f} parameters, whose estimation "
-                f"takes about {needed:.3g} bytes, more than max_bytes={self.max_bytes:.3g}. Set "
-                "screen to a number, merge rare categories, or increase max_bytes."
-            )
 
-
-def dependence_tests(rows):
-    """Return tests of the independence of all pairs of variables, as :class:`PairTests`.
-
-    They are F tests of the correlation or of the analysis of variance, and chi-square tests of two
-    categorical variables. A pair is tested on the rows that observe both variables.
-    """
-    design, n = rows.design, len(rows.n_states)
-    pairs = np.column_stack(np.triu_indices(n, 1))
-    i, j = pairs.T
-    counts = np.maximum(rows.count_observed(pairs), 1e-300)
-    members = np.repeat(np.eye(n), design.sizes, axis=0)
-    covariances = (
-        design.gram[1:, 1:] - np.outer(design.gram[0, 1:], design.gram[0, 1:]) / rows.count
-    )
-    squares = (members.T @ covariances**2 @ members)[i, j] / counts**2
-    is_number = rows.n_states == 0
-    spread = np.where(is_number, np.diag(members.T @ covariances @ members), 1.0)
-    spread[is_number] /= np.maximum(rows.weights @ rows.observed[:, is_number], 1e-300)
-    spread = np.maximum(spread, 1e-300)
-    explained = np.minimum(squares / (spread[i] * spread[j]), 1.0 - 1e-12)
-    dof = design.sizes[i] * design.sizes[j]
-    left = counts - dof - 1
-    has_number = is_number[i] | is_number[j]
-    f = explained / np.maximum(dof, 1) / (1.0 - explained) * np.maximum(left, 0.0)
-    statistic = np.where(has_number, chi2_from_f(f, dof, left), counts * squares)
-    tested = (dof > 0) & (~has_number | (left > 0))
-    return PairTests(pairs[tested], statistic[tested], dof[tested])
+def check_memory(design, edges, max_bytes):
+    """Raise a ValueError if the regression of a variable needs too much memory."""
+    ends, added = edges.ravel(), design.sizes[edges[:, ::-1].ravel()]
+    n_columns = 1.0 + np.bincount(ends, added, minlength=len(design.sizes))
+    largest = np.zeros(len(n_columns))
+    np.maximum.at(largest, ends, added)
+    n_parameters = n_columns * design.sizes
+    n_entries = n_parameters**2
+    for j in range(len(n_entries)):
+        if is_large(design, j, n_columns[j], largest[j]):
+            n_entries[j] = 2 * N_PAIRS * n_parameters[j] + len(design.values) * design.sizes[j]
+    needed = 8.0 * N_MATRICES * n_entries.max(initial=0.0)
+    n_parameters = n_parameters[n_entries.argmax()] if len(n_entries) else 0.0
+    if needed > max_bytes:
+        raise ValueError(
+            f"The edges of one column have {n_parameters:.0f} parameters, whose estimation "
+            f"takes about {needed:.3g} bytes, more than max_bytes={max_bytes:.3g}. Set "
+            "screen to a number, merge rare categories, or increase max_bytes."
+        )
 
 
 def fit_graph(rows, edges, n_jobs):
@@ -466,12 +443,8 @@ def assess_graph(rows, fits, others=False):
         if others:
             statistic[i], dof[i] = assess_others(rows.design, node)
         if node.partners:
-            columns = list(node.partners)
-            if node.covariance is None:
-                tests = assess_large_tables(rows.design, node, rows.fitted_nodes)
-            else:
-                tests = assess_neighbours(rows.design, node)
-            statistic[i, columns], dof[i, columns] = tests
+            tests = assess_neighbours(rows.design, node, rows.fitted_nodes)
+            statistic[i, list(node.partners)], dof[i, list(node.partners)] = tests
     statistic, dof = _combine_directions(statistic, dof)
     covariances = fits.covariances
     if rows.shares is not None:

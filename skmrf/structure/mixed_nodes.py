@@ -15,6 +15,7 @@ TOLERANCE = 1e-9  # predicted gain of a Newton step in nats
 MAX_PARAMETERS = 1_000  # of a regression with a covariance matrix
 MAX_CODES = 64  # of a variable whose regression has a covariance matrix
 MAX_PAIR_PARAMETERS = 500  # of an edge or a score test with a covariance matrix
+MIN_ROWS_PER_PARAMETER = 10  # of a pair; the table of a pair with fewer rows is sparse
 LARGE_EFFECT = 2.0  # deviation of a logit that an edge explains; Wald tests fail above
 
 
@@ -95,6 +96,14 @@ def is_large(design, variable, n_columns, largest):
     return not design.is_number(variable) and (has_table or is_wide)
 
 
+def has_sparse_table(n_parameters, count):
+    """Return True where a pair of variables has too many parameters for a covariance matrix.
+
+    Most cells of its table are rare if there are few rows per parameter.
+    """
+    return n_parameters > min(MAX_PAIR_PARAMETERS, count / MIN_ROWS_PER_PARAMETER)
+
+
 def log_likelihoods(design, fit):
     """Return the log conditional probability or density of a variable in each row, in nats."""
     linear = design.values[:, fit.columns] @ fit.parameters
@@ -116,12 +125,13 @@ def draw(design, fit, rows, rng):
     return np.argmax(log_p + rng.gumbel(size=log_p.shape), axis=1).astype(float)
 
 
-def assess_neighbours(design, fit):
+def assess_neighbours(design, fit, known):
     """Return tests of the neighbours of a variable: statistics and degrees of freedom.
 
     A neighbour of a numeric variable has an F test, whose statistic is transformed to a chi-square
     statistic with the same p-value. A neighbour of a categorical variable has a Wald test, or a
-    likelihood-ratio test if its effect is large.
+    likelihood-ratio test if its effect is large. If its table is sparse, or if the regression has
+    no covariance, it has a score test.
 
     Parameters
     ----------
@@ -129,24 +139,30 @@ def assess_neighbours(design, fit):
         Rows to which the regression was fitted.
     fit : NodeFit
         Regression.
+    known : dict
+        Regressions that were fitted to the rows, by variable and neighbours. The regressions
+        without the neighbours that have score tests are added.
 
     Returns
     -------
     statistic : ndarray of shape (n_neighbours,)
         Chi-square statistics.
-    dof : ndarray of int of shape (n_neighbours,)
+    dof : ndarray of shape (n_neighbours,)
         Degrees of freedom; 0 if a neighbour cannot be tested.
     """
-    k = fit.parameters.shape[1]
-    statistic, dof = np.zeros(len(fit.partners)), np.zeros(len(fit.partners), dtype=np.int64)
+    k, is_number = fit.parameters.shape[1], design.is_number(fit.variable)
+    statistic, dof = np.zeros(len(fit.partners)), np.zeros(len(fit.partners))
     for n, part in enumerate(fit.partner_slices(design.sizes)):
         size = (part.stop - part.start) * k
         if not size:
             continue
+        if not is_number and (fit.covariance is None or has_sparse_table(size, design.count)):
+            statistic[n], dof[n] = _neighbour_score(design, fit, n, known)
+            continue
         block = slice(part.start * k, part.stop * k)
         theta, covariance = fit.parameters[part].ravel(), fit.covariance[block, block]
         (value,), _ = quadratic_forms(theta[None], covariance[None], 0.0)
-        if design.is_number(fit.variable):
+        if is_number:
             left = design.count - len(fit.columns)
             value = chi2_from_f(value / size, size, left) if left > 0 else 0.0
             dof[n] = size if left > 0 else 0
@@ -158,31 +174,12 @@ def assess_neighbours(design, fit):
     return statistic, dof
 
 
-def assess_large_tables(design, fit, known):
-    """Return score tests of the neighbours of a categorical variable with many parameters.
-
-    Parameters
-    ----------
-    design : Design
-        Rows to which the regression was fitted.
-    fit : NodeFit
-        Regression without a covariance.
-    known : dict
-        Regressions that were fitted to the rows, by variable and neighbours. The regressions
-        without each neighbour are added.
-
-    Returns
-    -------
-    statistic, dof : ndarray of shape (n_neighbours,)
-        Chi-square statistics, and degrees of freedom.
-    """
-    tests = []
-    for n, j in enumerate(fit.partners):
-        key = fit.variable, fit.partners[:n] + fit.partners[n + 1 :]
-        if key not in known:
-            known[key] = fit_node(design, *key)
-        tests.append(_table_scores(design, known[key])(j))
-    return np.array(tests).T
+def _neighbour_score(design, fit, n, known):
+    """Return the score test of the n-th neighbour, in the regression without it."""
+    key = fit.variable, fit.partners[:n] + fit.partners[n + 1 :]
+    if key not in known:
+        known[key] = fit_node(design, *key)
+    return _table_scores(design, known[key])(fit.partners[n])
 
 
 def assess_others(design, fit):
@@ -211,8 +208,8 @@ def assess_others(design, fit):
         return statistic, dof
     others = np.setdiff1d(np.flatnonzero(design.sizes), [*fit.partners, fit.variable])
     if not design.is_number(fit.variable):
-        max_size = MAX_PAIR_PARAMETERS // design.sizes[fit.variable]
-        is_table = design.sizes[others] > (max_size if fit.covariance is not None else 0)
+        n_parameters = design.sizes[others] * design.sizes[fit.variable]
+        is_table = has_sparse_table(n_parameters, design.count) | (fit.covariance is None)
         if is_table.any():
             test = _table_scores(design, fit)
             for j in others[is_table].tolist():

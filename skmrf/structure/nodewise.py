@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.parallel import run_blocks
-from .regression import Patterns, Regression, build_nodes
+from .regression import Regression, build_nodes
 from .significance import quadratic_forms
 
 GAMMA = 0.5  # parameter of the extended Bayesian information criterion
@@ -162,23 +162,26 @@ def normalized_accuracy(energy, X, weights):
     weights : ndarray of shape (n_rows,)
         Number of times that each row counts.
     """
-    out = np.zeros(X.shape[1])
-    edges = energy.edge_parameters()
-    for node in build_nodes(energy.form):
-        i = node.variable
-        rows = (X[:, [i, *node.partners]] != MISSING).all(axis=1)
-        if not len(node.edges) or not rows.any():
+    out, graph = np.zeros(X.shape[1]), energy.graph
+    tables = dict(zip(graph.cliques, graph.log_potentials, strict=True))
+    partners = [[] for _ in out]
+    for i, j in energy.form.edges.tolist():
+        partners[i].append(j)
+        partners[j].append(i)
+    for i, neighbours in enumerate(partners):
+        rows = (X[:, [i, *neighbours]] != MISSING).all(axis=1)
+        if not neighbours or not rows.any():
             continue
-        own = np.zeros(0)
-        if energy.form.unary:
-            own = energy.theta["unary"][slice(*energy.form.unary_start[i : i + 2])]
-        theta = np.concatenate([own, *(edges[e] for e in node.edges)])
-        patterns = Patterns(node, np.ascontiguousarray(X[rows].T))
-        counts = patterns.counts(weights[rows])
-        log_p = node.log_probabilities(theta, patterns.regressors(slice(None)))
-        hits = counts[log_p.argmax(axis=0), np.arange(len(patterns))].sum()
-        base = counts.sum(axis=1).max()
-        out[i] = max(hits - base, 0.0) / max(counts.sum() - base, 1e-300)
+        states, counted = X[rows], weights[rows]
+        logits = np.zeros((int(energy.n_states[i]), len(states)))
+        if (i,) in tables:
+            logits += tables[i,][:, None]
+        for j in neighbours:
+            table = tables[i, j] if i < j else tables[j, i].T
+            logits += np.take(table, states[:, j], axis=1)
+        hits = counted @ (logits.argmax(axis=0) == states[:, i])
+        base = np.bincount(states[:, i], counted).max()
+        out[i] = max(hits - base, 0.0) / max(counted.sum() - base, 1e-300)
     return out
 
 

@@ -10,6 +10,8 @@ from ..learners.pseudo_likelihood import site_log_likelihood
 from ..training import loop, penalties
 from ..training.settings import Settings
 from .assessment import add_score_tests, assess, assess_nodes
+from .mixed import MixedRows, assess_graph, check_memory, fit_graph
+from .mixed_nodes import has_sparse_table
 from .nodewise import extended_bic, fit_nodes
 from .screening import candidate_pairs
 from .search import LearnedGraphModel
@@ -67,13 +69,17 @@ class PairwiseModel(LearnedGraphModel):
         energy = self.initial(rows, edges, previous)
         for _ in range(N_IMPUTATIONS if rows.has_missing else 1):
             imputed, fits = self.refit(rows, energy, estimation)
-            energy = energy.with_theta(fits.theta)
+            energy = energy.with_theta(self.start_parameters(energy.form, fits))
         return energy, imputed, fits
 
     def refit(self, rows, energy, estimation):
         """Return imputed rows and their regressions, given the parameters of a graph."""
         imputed = rows.impute(energy, estimation.rng)
         return imputed, fit_conditionals(imputed, energy, self, estimation.n_jobs)
+
+    def start_parameters(self, form, fits):
+        """Return the parameters of the fitted regressions, shaped like ``form.zeros()``."""
+        return fits.theta
 
     def assess(self, energy, rows, imputed, fits, estimation):
         """Return Wald tests of the edges."""
@@ -119,6 +125,59 @@ class PairwiseModel(LearnedGraphModel):
                 contrasts(rows.n_states[i]).T @ log_p
             )
         return LogLinearEnergy(form, theta)
+
+
+class SparseTableModel(PairwiseModel):
+    """Pairwise model of tables in which some pairs of columns have sparse tables.
+
+    Its regressions and tests are those of mixed columns, which need no matrix over the parameters
+    of a pair with a sparse table, and whose tests take rare cells into account.
+    """
+
+    def refit(self, rows, energy, estimation):
+        """Return imputed rows and their regressions, given the parameters of a graph."""
+        imputed = MixedRows.from_codes(rows, rows.impute(energy, estimation.rng))
+        check_memory(imputed.design, energy.form.edges, self.max_bytes)
+        return imputed, fit_graph(imputed, energy.form.edges, estimation.n_jobs)
+
+    def start_parameters(self, form, fits):
+        """Return the parameters of the fitted regressions, shaped like ``form.zeros()``."""
+        codes, nodes = fits.form.codes, fits.nodes
+        unary = [code @ node.parameters[0] for code, node in zip(codes, nodes, strict=True)]
+        for node in nodes:
+            for j, part in zip(node.partners, node.partner_slices(fits.form.sizes), strict=True):
+                means = codes[j].mean(axis=0) @ node.parameters[part]
+                unary[node.variable] = unary[node.variable] + codes[node.variable] @ means
+        pairs = []
+        for (i, j), theta in zip(form.edges.tolist(), fits.theta, strict=True):
+            left, right = (
+                contrasts(len(codes[i])).T @ codes[i],
+                contrasts(len(codes[j])).T @ codes[j],
+            )
+            pairs.append((left @ theta @ right.T).ravel())
+        unary = [contrasts(len(values)).T @ values for values in unary]
+        return {"unary": np.concatenate(unary), "pairs": np.concatenate([np.zeros(0), *pairs])}
+
+    def assess(self, energy, rows, imputed, fits, estimation):
+        """Return tests of the edges."""
+        return assess_graph(imputed, fits)
+
+    def add_score_tests(self, tests, fits, rows, n_jobs):
+        """Return the tests of all pairs; the covariances are variances of the entries of tables."""
+        tests = assess_graph(rows, fits, others=True)
+        return replace(tests, covariances=fits.table_variances(tests.covariances))
+
+    def assess_pairs(self, rows, edges, n_jobs):
+        """Fit the regressions of a graph, and return the tests of all pairs."""
+        return assess_graph(rows, fit_graph(rows, edges, n_jobs), others=True)
+
+
+def make_table_model(rows, statistic, unary, screen, max_bytes):
+    """Return the model of rows of state codes, given the parameters of the structure learner."""
+    free = np.sort(rows.n_states)[-2:] - 1
+    is_sparse = statistic == "table" and unary and has_sparse_table(free.prod(), rows.count)
+    model = SparseTableModel if is_sparse and len(free) == 2 else PairwiseModel
+    return model(statistic, unary, screen, max_bytes)
 
 
 def fit_conditionals(rows, energy, model, n_jobs):

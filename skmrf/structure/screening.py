@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from .._utils.codes import MISSING
-from .significance import adjust_p_values, log_tail
+from .significance import adjust_p_values, chi2_from_f, log_tail
 
 BLOCK_COLUMNS = 256
 BLOCK_ENTRIES = 2**20
@@ -269,6 +269,35 @@ def _select_within_budget(edges, order, budget):
         degree[ends] += fits
         used[ends] += np.where(fits, sizes[e], 0.0)
     return kept
+
+
+def dependence_tests(rows):
+    """Return tests of the independence of all pairs of variables, as :class:`PairTests`.
+
+    They are F tests of the correlation or of the analysis of variance, and chi-square tests of two
+    categorical variables. A pair is tested on the rows that observe both variables.
+    """
+    design, n = rows.design, len(rows.n_states)
+    pairs = np.column_stack(np.triu_indices(n, 1))
+    i, j = pairs.T
+    counts = np.maximum(rows.count_observed(pairs), 1e-300)
+    members = np.repeat(np.eye(n), design.sizes, axis=0)
+    covariances = (
+        design.gram[1:, 1:] - np.outer(design.gram[0, 1:], design.gram[0, 1:]) / rows.count
+    )
+    squares = (members.T @ covariances**2 @ members)[i, j] / counts**2
+    is_number = rows.n_states == 0
+    spread = np.where(is_number, np.diag(members.T @ covariances @ members), 1.0)
+    spread[is_number] /= np.maximum(rows.weights @ rows.observed[:, is_number], 1e-300)
+    spread = np.maximum(spread, 1e-300)
+    explained = np.minimum(squares / (spread[i] * spread[j]), 1.0 - 1e-12)
+    dof = design.sizes[i] * design.sizes[j]
+    left = counts - dof - 1
+    has_number = is_number[i] | is_number[j]
+    f = explained / np.maximum(dof, 1) / (1.0 - explained) * np.maximum(left, 0.0)
+    statistic = np.where(has_number, chi2_from_f(f, dof, left), counts * squares)
+    tested = (dof > 0) & (~has_number | (left > 0))
+    return PairTests(pairs[tested], statistic[tested], dof[tested])
 
 
 ROWS_PER_PARAMETER = 20
