@@ -22,7 +22,7 @@ from .regression import N_PAIRS, RIDGE
 from .rows import Columns, Design, WeightedRows, coincidence_probability, relabel_states
 from .screening import candidate_pairs, dependence_tests
 from .search import GraphModel
-from .significance import log_tail
+from .significance import z_from_chi2
 
 N_IMPUTATIONS = 8
 IMPUTATION_SWEEPS = 3
@@ -62,6 +62,11 @@ class MixedRows(WeightedRows):
     @cached_property
     def fitted_nodes(self):
         """Regressions that were fitted to the rows, by variable and neighbours."""
+        return {}
+
+    @cached_property
+    def known_tests(self):
+        """Tests that were computed for these regressions, by variable, neighbours and kind."""
         return {}
 
     @classmethod
@@ -437,14 +442,8 @@ def assess_graph(rows, fits, others=False):
         Tests of the pairs. For imputed rows, the statistics are multiplied by the share of the
         rows that observe both variables.
     """
-    n = len(fits.nodes)
-    statistic, dof = np.zeros((n, n)), np.zeros((n, n))
-    for i, node in enumerate(fits.nodes):
-        if others:
-            statistic[i], dof[i] = assess_others(rows.design, node)
-        if node.partners:
-            tests = assess_neighbours(rows.design, node, rows.fitted_nodes)
-            statistic[i, list(node.partners)], dof[i, list(node.partners)] = tests
+    tests = np.array([_node_tests(rows, node, others) for node in fits.nodes])
+    statistic, dof = tests.reshape(-1, 2, len(fits.nodes)).transpose(1, 0, 2)
     statistic, dof = _combine_directions(statistic, dof)
     covariances = fits.covariances
     if rows.shares is not None:
@@ -454,19 +453,37 @@ def assess_graph(rows, fits, others=False):
     return Assessment(statistic, dof, covariances)
 
 
+def _node_tests(rows, node, others):
+    """Return statistics and degrees of freedom of the pairs of one variable, shape (2, n).
+
+    Tests of the same regression of the same rows are computed once.
+    """
+    design, known = rows.design, rows.known_tests
+    key = node.variable, node.partners
+    if (key, others) not in known:
+        tests = np.zeros((2, len(design.sizes)))
+        if others:
+            tests += assess_others(design, node)
+            tests[:, list(node.partners)] = _node_tests(rows, node, False)[:, list(node.partners)]
+        elif node.partners:
+            tests[:, list(node.partners)] = assess_neighbours(design, node, rows.fitted_nodes)
+        known[key, others] = tests
+    return known[key, others]
+
+
 def _combine_directions(statistic, dof):
     """Return symmetric test statistics and degrees of freedom of pairs, shape (n, n).
 
     Entry (i, j) is the test of variable j in the regression of variable i. The result is the square
     of the mean of the roots of both statistics. If both are the squares of normal variables, the
     root of the result exceeds a critical value above 1 at most as often as the absolute value of
-    a normal variable, whatever their correlation. If the degrees of freedom differ, the test with
-    the larger p-value is the result.
+    a normal variable, whatever their correlation. If the degrees of freedom differ, both statistics
+    are first replaced by those of one degree of freedom with the same p-values. A pair that has no
+    test in one of the regressions has none.
     """
-    log_p = np.zeros(dof.shape)
-    log_p[dof > 0] = log_tail(statistic[dof > 0], dof[dof > 0])
-    is_larger = (log_p > log_p.T) | ((log_p == log_p.T) & np.triu(np.ones(dof.shape, dtype=bool)))
-    mean = ((np.sqrt(statistic) + np.sqrt(statistic.T)) / 2) ** 2
-    larger = np.where(is_larger, statistic, statistic.T)
-    has_equal_dof = dof == dof.T
-    return np.where(has_equal_dof, mean, larger), np.where(is_larger, dof, dof.T)
+    is_tested = (dof > 0) & (dof.T > 0)
+    differs = is_tested & (dof != dof.T)
+    statistic = np.where(is_tested, statistic, 0.0)
+    statistic[differs] = z_from_chi2(statistic[differs], dof[differs]) ** 2
+    dof = np.where(differs, 1.0, np.where(is_tested, dof, 0.0))
+    return ((np.sqrt(statistic) + np.sqrt(statistic.T)) / 2) ** 2, dof

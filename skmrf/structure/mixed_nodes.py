@@ -15,7 +15,7 @@ TOLERANCE = 1e-9  # predicted gain of a Newton step in nats
 MAX_PARAMETERS = 1_000  # of a regression with a covariance matrix
 MAX_CODES = 64  # of a variable whose regression has a covariance matrix
 MAX_PAIR_PARAMETERS = 500  # of an edge or a score test with a covariance matrix
-MIN_ROWS_PER_PARAMETER = 10  # of a pair; the table of a pair with fewer rows is sparse
+MIN_ROWS_PER_PARAMETER = 50  # of a pair; the table of a pair with fewer rows is sparse
 LARGE_EFFECT = 2.0  # deviation of a logit that an edge explains; Wald tests fail above
 
 

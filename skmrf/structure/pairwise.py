@@ -174,9 +174,12 @@ class SparseTableModel(PairwiseModel):
 
 def make_table_model(rows, statistic, unary, screen, max_bytes):
     """Return the model of rows of state codes, given the parameters of the structure learner."""
-    free = np.sort(rows.n_states)[-2:] - 1
-    is_sparse = statistic == "table" and unary and has_sparse_table(free.prod(), rows.count)
-    model = SparseTableModel if is_sparse and len(free) == 2 else PairwiseModel
+    largest = np.sort(rows.n_states)[-2:]
+    is_sparse = len(largest) == 2 and has_sparse_table(np.prod(largest - 1), rows.count)
+    # a PairwiseModel does not test columns that identify rows
+    is_sparse = is_sparse and largest[1] <= rows.count / 2
+    has_tables = statistic == "table" and unary
+    model = SparseTableModel if has_tables and is_sparse else PairwiseModel
     return model(statistic, unary, screen, max_bytes)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from numpy.testing import assert_allclose
 from scipy.stats import binom
 from sklearn.exceptions import ConvergenceWarning
 from structure_rows import (
@@ -27,9 +28,11 @@ from structure_rows import (
 from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.energies.log_linear import LogLinearForm
-from skmrf.structure import RemovalWhileLearning, Thresholding, assessment, search
+from skmrf.structure import RemovalWhileLearning, Thresholding, WaldTests, assessment, search
+from skmrf.structure.mixed import MixedRows, fit_graph
 from skmrf.structure.mixed_nodes import Multinomial
-from skmrf.structure.pairwise import PairwiseModel, transfer_parameters
+from skmrf.structure.nodewise import fit_nodes
+from skmrf.structure.pairwise import PairwiseModel, SparseTableModel, transfer_parameters
 from skmrf.structure.rows import Columns, Design, Rows, coincidence_probability, relabel_states
 from skmrf.structure.screening import pair_tables
 
@@ -216,6 +219,34 @@ def test_normalised_sample_weights_warn(seed):
     with pytest.warns(UserWarning, match="sample_weight sums to 1, .*multiply them by the number"):
         found = learner("pseudo-likelihood").fit(X, sample_weight=np.full(len(X), 1 / len(X)))
     assert len(found.edges_) == 0
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+def test_independent_columns_with_sparse_tables(power, seed):
+    """Two independent columns of 12 categories and 200 rows have an edge at the given rate."""
+    rng, n_sets = np.random.default_rng(seed), 100
+    shares = np.arange(1.0, 13.0) ** -power
+    n_edges = 0
+    for _ in range(n_sets):
+        X = rng.choice(12, size=(200, 2), p=shares / shares.sum())
+        found = learner(search=WaldTests("holm"), screen=None, column_types="categorical").fit(X)
+        n_edges += len(found.edges_)
+    assert n_edges <= binom.ppf(1 - 1e-4, n_sets, 0.05)
+
+
+def test_parameters_of_sparse_tables_solve_the_conditional_likelihoods(seed):
+    """The parameters of independent columns and of one edge are those of its joint counts."""
+    rng, edges = np.random.default_rng(seed), np.array([[0, 1]])
+    X = np.column_stack([rng.integers(4, size=500), rng.integers(5, size=500)])
+    X[::2, 1] = X[::2, 0]
+    rows = Rows(X.astype(STATE), rng.integers(1, 3, 500) * 1.0, np.array([4, 5]))
+    fits = fit_graph(MixedRows.from_codes(rows, rows), edges, None)
+    model = SparseTableModel()
+    energy = model.initial(rows, edges)
+    energy = energy.with_theta(model.start_parameters(energy.form, fits))
+    expected = fit_nodes(rows.X, rows.weights, energy.form).theta
+    for name in ("unary", "pairs"):
+        assert_allclose(energy.theta[name], expected[name], atol=0.1)
 
 
 @pytest.mark.long
