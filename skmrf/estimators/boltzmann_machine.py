@@ -1,5 +1,7 @@
 """Boltzmann machines: binary variables with pairwise couplings."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +20,13 @@ from ._density import VisibleEstimator
 from ._hidden_layer import initial_coupled_layers, training_settings
 from ._session import FitSession
 from ._training import TrainingParameters, hold_out, rows_of_log_partition
-from ._weight_decay import choose, choose_model, is_preconditioned, preconditioned_settings
+from ._weight_decay import (
+    choose,
+    choose_model,
+    is_preconditioned,
+    keep_short_fit,
+    preconditioned_settings,
+)
 
 SIZES = (0, 32, 128, 512)  # numbers of hidden units that n_components="auto" compares
 WIDE, WIDE_SIZES = 256, (0, 128, 512)  # the same with more columns, without couplings
@@ -90,6 +98,8 @@ class BoltzmannMachine(VisibleEstimator):
         stronger ones (30, 100, 300) follow while they are better. Without couplings there are only
         3, 10 and 30. With fewer than 50 rows, other penalties than "l2" and in :meth:`partial_fit`,
         nothing is compared: the first strength is taken.
+        Without hidden units, :meth:`fit` keeps the best short fit, with a warning, if training ends
+        at a model with a lower log-likelihood of the held-out rows.
     batch_size : int, default=256
         Number of rows in a minibatch of a stochastic learner.
     max_iter : int, optional
@@ -410,6 +420,8 @@ class BoltzmannMachine(VisibleEstimator):
         )
         if is_preconditioned(learner, parameters):
             settings = preconditioned_settings(settings, energy, data, choice.rate)
+            if choice.score > -np.inf and held_out is None:
+                settings.finish = partial(keep_short_fit, choice, data, parameters)
         return settings
 
     @property

@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+import warnings
 from functools import cache
 from types import SimpleNamespace
 
@@ -21,9 +22,10 @@ from skmrf._data.binary import TwoStateEncoder
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
-from skmrf.estimators import _hidden_layer, _weight_decay
+from skmrf.estimators import _hidden_layer, _weight_decay, boltzmann_machine
 from skmrf.estimators._hidden_layer import initial_layers, tree_layers
 from skmrf.learners import PCD, Exact
+from skmrf.likelihood import log_partition_bounds
 from skmrf.structure.chow_liu import fit_tree
 from skmrf.training import initial_values
 
@@ -558,3 +560,34 @@ def test_a_wide_interval_is_estimated_again(monkeypatch, width, lengths):
     scores = _weight_decay._score(energy, rows, rows.X, "cpu")
     assert runs == lengths
     np.testing.assert_allclose(scores, -width / len(lengths))
+
+
+@pytest.mark.parametrize(("strength", "average"), [(-2.0, True), (-2.0, False), (1.0, True)])
+def test_boltzmann_machine_keeps_the_short_fit_if_it_is_better(
+    strength, average, monkeypatch, seed
+):
+    """The rate is zero, so training ends at its initial model."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 2, 100)
+    X = np.column_stack([first, first ^ (rng.random(100) < 0.1), rng.integers(0, 2, 100)])
+    coupling = np.zeros((3, 3))
+    coupling[0, 1] = coupling[1, 0] = 1.0
+    short, start = (PairwiseEnergy(c * coupling, np.zeros(3)) for c in (0.9, strength))
+    held_out = _weight_decay.split_rows(Batch(X), np.random.default_rng(0))[1]
+    score = short.log_potential(held_out.X).mean() - log_partition_bounds(short).value
+
+    def choose(*_):
+        return _weight_decay.Choice(0.01, 0.0, short, score=score - 1e-9, start=start)
+
+    monkeypatch.setattr(boltzmann_machine, "choose", choose)
+    model = BoltzmannMachine(average=average, random_state=seed)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(2 * X - 1)
+    start_score = start.log_potential(held_out.X).mean() - log_partition_bounds(start).value
+    is_worse = start_score < score - 1e-6
+    assert is_worse or strength > 0
+    assert [str(w.message)[:16] for w in caught] == ["Training reached"] * int(is_worse)
+    assert model.converged_ == (not is_worse)
+    kept = short if is_worse else start
+    np.testing.assert_allclose(model.energy_.coupling, kept.coupling, atol=1e-12)
