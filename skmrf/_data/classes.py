@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length
 
 from .._utils.codes import MISSING
-from .._utils.rows import dense_rows
+from .._utils.rows import dense_rows, is_mapped, row_blocks
 from .._utils.warn import warn_caller
 from .categories import missing_mask
 from .column_types import find_far_values, median_and_scale
@@ -372,18 +372,23 @@ def encode_outputs(y, n_rows, classes, shape, name="y"):
     if 0 in shape:
         raise ValueError(f"{name} has no outputs; give at least one column.")
     y = y.reshape(n_rows, -1)
-    ones = y == classes[-1]
-    is_valid = ones | (y == classes[0])
-    if not is_valid.all():
-        row, output = np.argwhere(~is_valid)[0]
-        value = y[row, output]
-        value = value.item() if isinstance(value, np.generic) else value
-        advice = "" if shape or name != "y" else " Give all labels to partial_fit as classes."
-        raise ValueError(
-            f"Output {output} of row {row} of {name} is {value!r}; outputs must be one of "
-            f"{classes.tolist()}.{advice}"
-        )
-    return (ones & (len(classes) > 1)).astype(np.int8)
+    is_ready = bool(shape) and is_mapped(y) and y.dtype.itemsize == 1  # zeros and ones
+    codes = y.view(np.int8) if is_ready else np.empty(y.shape, np.int8)
+    for rows in row_blocks(y):
+        ones = y[rows] == classes[-1]
+        is_valid = ones | (y[rows] == classes[0])
+        if not is_valid.all():
+            row, output = np.argwhere(~is_valid)[0] + (rows.start, 0)
+            value = y[row, output]
+            value = value.item() if isinstance(value, np.generic) else value
+            advice = "" if shape or name != "y" else " Give all labels to partial_fit as classes."
+            raise ValueError(
+                f"Output {output} of row {row} of {name} is {value!r}; outputs must be one of "
+                f"{classes.tolist()}.{advice}"
+            )
+        if not is_ready:
+            codes[rows] = ones & (len(classes) > 1)
+    return codes
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Input validation and standardisation of numeric columns, and linear functions of columns."""
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import validate_data
 
 from .._utils.namespaces import is_numpy, namespace
-from .._utils.rows import dense_rows, row_blocks
+from .._utils.rows import Batch, MappedRows, dense_rows, float_type, is_mapped, row_blocks
 from .categories import is_number, missing_mask
 from .column_types import find_far_values
 from .frame_types import FrameType, is_pandas, is_polars
@@ -89,6 +90,27 @@ def numeric_rows(estimator, X, *, reset, remedy, missing=False, on_device=False,
     if reset:
         estimator._frame_type = frame_type
     return rows
+
+
+def float_rows(estimator, X, **options):
+    """Return X as an array of floats in C order, or a memory map whose rows are converted later.
+
+    Parameters
+    ----------
+    estimator, X, **options
+        As in :func:`numeric_rows`.
+
+    Returns
+    -------
+    ndarray, sparse matrix or MappedRows of shape (n_rows, n_columns)
+        Rows of the type float32 or float64.
+    """
+    if is_mapped(X) and X.dtype.kind in "biuf":
+        rows = numeric_rows(estimator, X, dtype=None, **options)
+        dtype = float_type(X[:0])
+        return MappedRows(rows, convert=partial(np.asarray, dtype=dtype, order="C"), dtype=dtype)
+    # Sums over columns in another order have other rounding errors.
+    return numeric_rows(estimator, X, dtype=(np.float64, np.float32), order="C", **options)
 
 
 def to_nan(values):
@@ -183,16 +205,20 @@ def fit_scaler(X, weights, is_centred):
     """
     is_centred = is_centred and X.shape[1] <= MAX_CENTRED
     X = dense_rows(X) if is_centred else X
-    sparse = issparse(X)
+    sparse, blocks = issparse(X), Batch(X).blocks()
     if sparse:
         others = np.unique(X.indices[(X.data != 0) & (X.data != 1)])
     else:
-        others = np.flatnonzero(((X != 0) & (X != 1)).any(axis=0))
+        masks = (((X[rows] != 0) & (X[rows] != 1)).any(axis=0) for rows in blocks)
+        others = np.flatnonzero(np.any(list(masks), axis=0))
     if len(others) == 0 and not is_centred:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         weights = None if weights is None else weights / weights.max()
-        scaler = StandardScaler(with_mean=not sparse).fit(X, sample_weight=weights)
+        scaler = StandardScaler(with_mean=not sparse)
+        for rows in blocks:
+            part = X[rows] if is_mapped(X) else X
+            scaler.partial_fit(part, sample_weight=None if weights is None else weights[rows])
         if sparse:  # the mean is not subtracted, so it is part of the scale
             scaler.scale_ = np.sqrt(scaler.var_ + scaler.mean_**2)
             scaler.scale_[scaler.scale_ == 0] = 1.0
@@ -200,7 +226,7 @@ def fit_scaler(X, weights, is_centred):
     means = 0.0 if sparse else scaler.mean_
     wrong = np.flatnonzero(~np.isfinite(scaler.scale_ + scaler.var_ + means))
     if wrong.size:
-        largest = abs(X[:, [wrong[0]]]).max()
+        largest = max(abs(X[rows][:, [wrong[0]]]).max() for rows in blocks)
         raise ValueError(
             f"Column {wrong[0]} of X holds {largest:.4g}, which is too large to be standardised. "
             "Remove the row if this is an outlier, or divide the column by a power of ten."
@@ -216,6 +242,8 @@ def scale_inputs(scaler, X):
     """Return the scaled inputs; if ``scaler`` is None, return the inputs unchanged."""
     if scaler is None:
         return X
+    if isinstance(X, MappedRows):
+        return MappedRows(X, convert=partial(scale_inputs, scaler))
     with np.errstate(over="ignore"):  # the weights have a check of large inputs
         return scaler.transform(dense_rows(X) if scaler.with_mean else X)
 

@@ -47,6 +47,11 @@ class Batch(NamedTuple):
     step: int = 0
 
     @property
+    def is_mapped(self):
+        """True if the rows or the targets are in a memory map."""
+        return is_mapped(self.X) or is_mapped(self.Y)
+
+    @property
     def shown(self):
         """Values of the modelled variables: ``Y`` in a conditional model, otherwise ``X``."""
         return self.X if self.Y is None else self.Y
@@ -81,43 +86,57 @@ class Batch(NamedTuple):
         Returns
         -------
         Batch
-            Batch with these rows. ``X`` is a ``MappedRows`` or an array of JAX if the rows
-            are those of a memory map or on a device, and not of a conditional model.
+            Batch with these rows. ``X`` and ``Y`` are ``MappedRows`` or arrays of JAX if they
+            are in a memory map or on a device.
         """
-        stays = is_mapped(self.X) or not is_numpy(self.X)
-        if self.Y is not None or not stays:
-            return self.take(which)
-        others = self._replace(X=np.empty((self.X.shape[0], 0)))
-        X = MappedRows(self.X, which) if is_mapped(self.X) else self.X[which]
-        return others.take(which)._replace(X=X)
+        parts = (self.X, self.Y, self.log_weights, self.rows)
+        parts = (p if p is None else _select_rows(p, which) for p in parts)
+        return Batch(*parts, self.epoch, self.step)
+
+    def blocks(self):
+        """Return slices of consecutive rows of a memory map, or one slice of all other rows."""
+        if not self.is_mapped:
+            return [slice(None)]
+        n_columns = self.X.shape[1] + (0 if self.Y is None else self.Y.shape[1])
+        return row_blocks(np.broadcast_to(False, (self.X.shape[0], n_columns)), BLOCK_ENTRIES)
 
 
 class MappedRows:
-    """Some rows of a memory map, which are read when they are indexed.
+    """Rows of a memory map, which are read and converted when they are indexed.
 
     Parameters
     ----------
-    X : ndarray of shape (n_all_rows, n_columns)
-        Array in a memory map.
-    rows : ndarray of int of shape (n_rows,)
-        Indices of the rows.
+    X : ndarray or MappedRows of shape (n_all_rows, n_columns)
+        Rows in a memory map.
+    rows : ndarray of int of shape (n_rows,), optional
+        Indices of the rows. By default all rows.
+    convert : callable, optional
+        Function that converts an array of rows. By default they are not converted.
+    dtype : dtype, optional
+        Data type of the converted rows. By default that of ``X``.
     """
 
-    def __init__(self, X, rows):
-        self.X, self.rows = X, rows
-        self.shape, self.dtype, self.ndim = (len(rows), X.shape[1]), X.dtype, X.ndim
+    def __init__(self, X, rows=None, convert=None, dtype=None):
+        self.X, self.rows, self.convert = X, rows, convert
+        self.dtype, self.ndim = np.dtype(X.dtype if dtype is None else dtype), X.ndim
+        self.shape = X.shape if rows is None else (len(rows), X.shape[1])
 
     def __len__(self):
         """Return the number of rows."""
-        return len(self.rows)
+        return self.shape[0]
 
     def __getitem__(self, which):
         """Return an array of the rows with the given indices."""
-        return self.X[self.rows[which]]
+        found = self.X[which if self.rows is None else self.rows[which]]
+        return found if self.convert is None else self.convert(found)
 
     def __array__(self, dtype=None, copy=None):
         """Return an array of all rows."""
-        return np.asarray(self.X[self.rows], dtype=dtype)
+        return np.asarray(self[:], dtype=dtype)
+
+
+def _select_rows(X, which):
+    return MappedRows(X, which) if is_mapped(X) else X[which]
 
 
 def is_mapped(X):
@@ -236,7 +255,8 @@ def weighted_rows(data, sample_weight):
     counted = weights > 0
     if counted.all():
         return data._replace(log_weights=np.log(weights))
-    return data.take(counted)._replace(log_weights=np.log(weights[counted]))
+    pick = data.select if data.is_mapped else data.take
+    return pick(np.flatnonzero(counted))._replace(log_weights=np.log(weights[counted]))
 
 
 def complete_rows(data):

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.rows import sample_weights
 from ..training import AdaptiveRate, logistic_start
-from ..training.logistic_start import add_idle_units
+from ..training.logistic_start import PenalizedSolver, add_idle_units
 from ..training.settings import Settings
 
 MIN_PATIENCE = 2000  # updates without a better score
@@ -16,6 +16,7 @@ N_WINDOWS = 9  # the four windows of the schedule are as long as 8.1 first windo
 RECENCY = 8.0
 EPOCHS = 50, 1000  # limits of the number of epochs if max_iter is None
 CONVERGED_SHARE = 0.5  # a smaller share of converged inference raises a warning
+MAX_ENTRIES = 2**23  # of the rows of a memory map that are used in memory
 N_ERRORS = 2.0  # standard errors by which hidden units must improve the held-out loss
 
 
@@ -27,6 +28,55 @@ def is_auto(value):
 def is_automatic(parameters):
     """Return whether the strength of the penalty and early stopping are both "auto"."""
     return is_auto(parameters.alpha) and is_auto(parameters.early_stopping)
+
+
+def rows_in_memory(data):
+    """Return random rows of a memory map, or all if they are few; return other rows unchanged."""
+    if not data.is_mapped:
+        return data
+    n_rows = data.X.shape[0]
+    size = max(2, MAX_ENTRIES // (data.X.shape[1] + data.Y.shape[1]))
+    if n_rows <= size:
+        return data.take(slice(None))
+    return data.take(np.sort(np.random.default_rng(0).permutation(n_rows)[:size]))
+
+
+class MappedSolver(PenalizedSolver):
+    """Solver of penalised logistic regressions for the rows of a memory map.
+
+    The solver finds the solution for some rows in memory. It starts at this solution to find that
+    of all rows, which are read in blocks.
+
+    Parameters
+    ----------
+    data : Batch
+        Training rows: inputs ``X`` and targets ``Y``.
+    penalty : {"l2", "l1", "group-l1"}
+        Penalty on the weights.
+    light : bool, default=False
+        Whether the weight of the strongest input of each output has a weaker penalty.
+    """
+
+    def __init__(self, data, penalty, light=False):
+        super().__init__(data, penalty)
+        rows = rows_in_memory(data)
+        self.has_all_rows = rows.X.shape[0] == data.X.shape[0]
+        self.first = logistic_start.make_solver(rows, penalty, light)
+        self.strongest = self.first.strongest
+
+    def begin_at(self, energy):
+        """Set the initial solution to the weights of a model without hidden units."""
+        self.first.begin_at(energy)
+
+    def solve(self, alpha):
+        """Return the model without hidden units."""
+        self.energy = self.first.solve(alpha)
+        return self.energy if self.has_all_rows else super().solve(alpha)
+
+
+def _make_solver(data, *options):
+    make = MappedSolver if data.is_mapped else logistic_start.make_solver
+    return make(data, *options)
 
 
 def check_same_size(energy, n_hidden):
@@ -103,13 +153,15 @@ class LogisticStart:
             Strength of the penalty and logistic regressions.
         """
         if not is_auto(alpha):
-            solver = logistic_start.make_solver(data, penalty)
+            solver = _make_solver(data, penalty)
             return cls(float(alpha), float(alpha), None, solver.solve(float(alpha)))
-        found, hidden_alpha = logistic_start.choose_penalty(rows, penalty, rng)
-        solver = logistic_start.make_solver(data, penalty, found.light)
-        path = {"alphas": found.alphas, "losses": found.losses}
-        first = solver.solve(found.best)
-        return cls(found.best, hidden_alpha, path, first, solver.strongest)
+        few = rows_in_memory(rows)
+        share = logistic_start.effective_rows(few) / logistic_start.effective_rows(rows)
+        found, hidden_alpha = logistic_start.choose_penalty(few, penalty, rng)
+        solver = _make_solver(data, penalty, found.light)
+        path = {"alphas": share * found.alphas, "losses": found.losses}
+        first = solver.solve(share * found.best)
+        return cls(share * found.best, share * hidden_alpha, path, first, solver.strongest)
 
     def strength(self, learner):
         """Return the strength of the penalty in training by a learner."""
@@ -118,7 +170,7 @@ class LogisticStart:
     def refit(self, penalty, data):
         """Fit the logistic regressions to other rows, with the same penalty, and return them."""
         light = self.strongest is not None
-        solver = logistic_start.make_solver(data, penalty, light)
+        solver = _make_solver(data, penalty, light)
         solver.begin_at(self.energy)
         return solver.solve(self.alpha)
 

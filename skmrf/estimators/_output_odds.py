@@ -157,6 +157,12 @@ class OutputInference:
             Share of wrong outputs, and then the mean log-loss in nats if the learner predicts
             probabilities.
         """
+        if not held_out.is_mapped:
+            return self._losses(energy, held_out, epoch)
+        blocks = (held_out.take(rows) for rows in held_out.blocks())
+        return np.concatenate([self._losses(energy, block, epoch) for block in blocks], axis=1)
+
+    def _losses(self, energy, held_out, epoch):
         odds, Y = self.log_odds(energy, held_out.X, epoch), held_out.Y > 0
         losses = [(odds > 0) != Y]
         if self.learner.probabilistic:

@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.classes import OutputEncoder, check_given, check_two_labels
-from .._data.numeric import fit_scaler, numeric_rows, scale_inputs
+from .._data.numeric import fit_scaler, float_rows, scale_inputs
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_number, check_number_or
 from .._utils.rows import Batch, dense_rows, sample_weights, weighted_rows
@@ -238,7 +238,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Parameters
         ----------
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
-            Training rows of inputs, finite numbers. Sparse rows stay sparse.
+            Training rows of inputs, finite numbers. Sparse rows stay sparse. The rows of a memory
+            map are read in blocks.
         y : array-like of shape (n_samples,) or (n_samples, ...)
             Targets. One-dimensional targets have one or two different labels. Targets with more
             dimensions are zeros and ones: several outputs per row, or an image per row.
@@ -481,15 +482,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     # Rows ---------------------------------------------------------------------------------
 
     def _inputs(self, X, reset):
-        return numeric_rows(
-            self,
-            X,
-            reset=reset,
-            remedy="encode it (sklearn.preprocessing.OneHotEncoder).",
-            accept_sparse="csr",
-            dtype=(np.float64, np.float32),
-            order="C",  # sums over columns in another order have other rounding errors
-        )
+        remedy = "encode it (sklearn.preprocessing.OneHotEncoder)."
+        return float_rows(self, X, reset=reset, remedy=remedy, accept_sparse="csr")
 
     def __sklearn_tags__(self):
         """Return the scikit-learn tags of the estimator."""

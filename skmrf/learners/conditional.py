@@ -227,10 +227,21 @@ class LR(StatelessLearner):
 
     def objective(self, energy, batch, state):
         """Return the mean log-likelihood of outputs given inputs in nats, and its gradient."""
+        weights = normalized_weights(batch.log_weights, batch.X.shape[0])
+        if not batch.is_mapped:
+            return self._sum_rows(energy, batch, weights)
+        total, gradient = 0.0, {}
+        for rows in batch.blocks():
+            value, part = self._sum_rows(energy, batch.take(rows), weights[rows])
+            total += value
+            gradient = {k: v + gradient.get(k, 0.0) for k, v in part.items()}
+        return total, gradient
+
+    def _sum_rows(self, energy, batch, weights):
+        """Return the weighted sum of the log-likelihoods of rows, and its gradient."""
         positive, negative, fields = _phases(energy, batch)
         V = positive.visible.astype(float)
         losses = (np.logaddexp(0.0, fields) - V * fields).sum(axis=1)
-        weights = normalized_weights(batch.log_weights, len(V))
         # energy.gradient averages over rows with equal weights, so each row is scaled by its own.
         scale = (len(V) * weights).astype(fields.dtype)[:, None]
         positive = positive._replace(visible=scale * positive.visible)

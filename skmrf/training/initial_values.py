@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._utils.codes import MISSING
-from .._utils.rows import column_means, count_rows
+from .._utils.rows import MappedRows, column_means, count_rows, is_mapped
 from ..learners.base import has_missing
 
 ROUNDING = 1e-10  # of a variance, relative to the mean square of a column
@@ -105,7 +105,10 @@ def conditional_layers(data, n_hidden, rng):
 
 def _total_variance(X, log_weights):
     """Return the sum of the variances of all columns, also of a sparse matrix."""
-    squares = X.multiply(X).tocsr() if issparse(X) else X * X
+    if is_mapped(X):
+        squares = MappedRows(X, convert=np.square)
+    else:
+        squares = X.multiply(X).tocsr() if issparse(X) else X * X
     means, squares = column_means(X, log_weights), column_means(squares, log_weights)
     variances = squares - means**2
     return float(variances[variances > ROUNDING * np.maximum(squares, SMALLEST_SQUARE)].sum())

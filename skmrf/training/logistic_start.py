@@ -397,9 +397,13 @@ class PenalizedSolver:
         """Return the model without hidden units; the solver starts at the previous solution."""
         energy, learner = self.energy, LR()
         groups = energy.penalty_groups()
+        penalty = make_penalty(self.penalty, alpha, groups, energy.multiplicity)
+        if self.strongest is not None:
+            strengths = input_strengths(alpha, self.strongest, self.data)
+            penalty.set_strengths("visible_inputs", strengths)
         settings = Settings(
             optimizer=None,
-            penalty=make_penalty(self.penalty, alpha, groups, energy.multiplicity),
+            penalty=penalty,
             max_iter=max_iter,
             tol=TOL,
             complete=False,

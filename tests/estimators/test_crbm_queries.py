@@ -28,9 +28,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skmrf import CRBMStructuredPredictor
+from skmrf._data.numeric import scale_inputs
+from skmrf._utils import rows as rows_module
 from skmrf._utils.rows import Batch
 from skmrf.learners import CD, LSSVM, MLEBP, MSSVM
 from skmrf.training import EarlyStopping, ScoreMonitor, initial_values
+from skmrf.training.logistic_start import make_solver
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -459,3 +462,93 @@ def test_tiny_sparse_columns():
     X[:, 0] *= 1e-170
     model = quick().fit(sp.csr_matrix(X), Y)
     assert np.isfinite(model.decision_function(sp.csr_matrix(X))).all()
+
+
+# Memory maps -------------------------------------------------------------------------------
+
+
+def write_rows(path, X):
+    """Write rows to a file, and return a memory map of it."""
+    np.save(path, X)
+    return np.load(path, mmap_mode="r")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "weighted"),
+    [
+        (np.float32, {}, False),
+        (np.float64, {"learner": "cd"}, True),
+        (np.int8, {"alpha": "auto", "learner": "lr", "max_iter": None}, True),
+        (np.int64, {"learner": "mssvm", "early_stopping": False, "penalty": "l1"}, False),
+        (np.uint8, {"device": "jax"}, True),
+        (np.float32, {"device": "jax", "early_stopping": False}, False),
+    ],
+    ids=str,
+)
+def test_rows_of_a_memory_map(dtype, options, weighted, tmp_path, seed, monkeypatch):
+    """A memory map that is read in blocks gives the model and the predictions of an array."""
+    if "device" in options:
+        pytest.importorskip("jax")
+    monkeypatch.setattr(rows_module, "BLOCK_ENTRIES", 1000)
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(400, 6))
+    Y = (X[:, :3] + rng.normal(size=(400, 1)) > 0).astype(np.uint8)
+    X = (X if np.issubdtype(dtype, np.floating) else np.rint(np.abs(X))).astype(dtype)
+    weights = np.r_[np.zeros(20), np.linspace(0.5, 1.5, 380)] if weighted else None
+    given = {"alpha": 0.01, "max_iter": 3, "batch_size": 50, "random_state": 0}
+    expected = CRBMStructuredPredictor(4, **given | options)
+    found = clone(expected)
+    rows, targets = write_rows(tmp_path / "X.npy", X), write_rows(tmp_path / "Y.npy", Y)
+    expected.fit(X, Y, weights)
+    found.fit(rows, targets, weights)
+    for k, v in expected.energy_.theta.items():
+        assert_allclose(found.energy_.theta[k], v, rtol=1e-5, atol=1e-6)
+    for name in ("decision_function", "predict"):
+        expected_values = getattr(expected, name)(X)
+        assert_allclose(getattr(found, name)(rows), expected_values, rtol=1e-5, atol=1e-5)
+    Y[390, 2] = 3
+    wrong = write_rows(tmp_path / "wrong.npy", Y)
+    with pytest.raises(ValueError, match=r"Output 2 of row 390 of y is 3"):
+        found.fit(rows, wrong)
+
+
+def test_logistic_regressions_of_a_large_memory_map(tmp_path, seed, monkeypatch):
+    """The regressions start at those of some rows, and are fitted to all rows."""
+    monkeypatch.setattr(rows_module, "BLOCK_ENTRIES", 2000)
+    monkeypatch.setattr("skmrf.estimators._conditional_training.MAX_ENTRIES", 2000)
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3000, 4))
+    Y = (X[:, :2] + rng.logistic(size=(3000, 2)) > 0).astype(np.int8)
+    maps = write_rows(tmp_path / "X.npy", X), write_rows(tmp_path / "Y.npy", Y)
+    for penalty, options in (("l2", {}), ("l1", {}), ("l2", {"max_iter": 1, "learner": "mle-bp"})):
+        model = CRBMStructuredPredictor(2, "lr", penalty=penalty, random_state=0)
+        found = model.set_params(**options).fit(*maps)
+        assert 0.001 < found.alpha_ * len(X) < 1000.0
+        data = Batch(scale_inputs(found.scaler_, X), Y)
+        solver = make_solver(data, penalty, found._strongest is not None)
+        expected = solver.solve(found.alpha_).theta["visible_inputs"]
+        assert_allclose(found.energy_.theta["visible_inputs"], expected, atol=0.01)
+
+
+@pytest.mark.parametrize("device", ["cpu", "jax"])
+def test_memory_of_a_memory_map(device, tmp_path, monkeypatch):
+    """A fit and predictions copy only small parts of the rows of a memory map."""
+    if device == "jax":
+        pytest.importorskip("jax")
+    monkeypatch.setattr("skmrf.training.device.MAPPED_BYTES", 2**20)
+    monkeypatch.setattr("skmrf.estimators._conditional_training.MAX_ENTRIES", 2**17)
+    monkeypatch.setattr(rows_module, "BLOCK_ENTRIES", 2**17)
+    X = np.random.default_rng(0).integers(0, 3, (40_000, 500), dtype=np.uint8)
+    Y = (X[:, :2] > 0).astype(np.uint8)
+    rows, targets = write_rows(tmp_path / "X.npy", X), write_rows(tmp_path / "Y.npy", Y)
+    n_bytes = X.nbytes
+    del X
+    model = CRBMStructuredPredictor(2, max_iter=1, batch_size=200, device=device, random_state=0)
+    model.fit(rows[:4000], targets[:4000]).predict(rows[:4000])  # compiles
+    tracemalloc.start()
+    model.fit(rows, targets)
+    accuracy = model.score(rows, targets)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert accuracy > 0.8
+    assert peak < n_bytes
