@@ -288,17 +288,23 @@ class Multinomial:
     """Multinomial logistic regression of a categorical variable, by Newton's method.
 
     The regressors have a small ridge penalty, as in discrete tables, which keeps the parameters
-    finite where the likelihood has no maximum.
+    finite where the likelihood has no maximum. Rows in which all neighbours have the same values
+    have the same pattern, and are one row of the regression, unless ``by_row``.
     """
 
-    def __init__(self, design, variable, partners):
+    def __init__(self, design, variable, partners, *, by_row=False):
         self.design = design
         self.variable = variable
         self.partners = partners
         self.columns = design.columns(partners)
         self.codes = design.codes[variable]
-        self.states = design.states[variable]
-        self.values = np.ascontiguousarray(design.values[:, self.columns])
+        self.states = states = design.states[variable]
+        self.patterns = np.arange(len(states)) if by_row else _find_patterns(design, partners)
+        self.first = np.unique(self.patterns, return_index=True)[1]
+        self.values = np.ascontiguousarray(design.values[np.ix_(self.first, self.columns)])
+        self.totals = np.bincount(self.patterns, design.weights)
+        weighted = self.codes[states] * design.weights[:, None]
+        self.sums = one_hot(self.patterns, len(self.first)).T @ weighted
         k = self.codes.shape[1]
         ridge = np.full((len(self.columns), k), RIDGE)
         ridge[0] = LEAST_RIDGE  # of the constant, so that the information is never singular
@@ -315,9 +321,12 @@ class Multinomial:
         return parameters
 
     def objective(self, parameters):
-        """Return the log-probabilities, the log-likelihood, and it minus the ridge penalty."""
+        """Return the log-probabilities, the log-likelihood, and it minus the ridge penalty.
+
+        The log-probabilities have a row for each pattern.
+        """
         log_p = log_probabilities(self.values @ parameters, self.codes)
-        value = self.design.weights @ log_p[np.arange(len(log_p)), self.states]
+        value = self.design.weights @ log_p[self.patterns, self.states]
         return log_p, value, value - 0.5 * (self.ridge * parameters**2).sum()
 
     def derivatives(self, parameters, log_p):
@@ -330,14 +339,17 @@ class Multinomial:
         return gradient, information
 
     def moments(self, log_p):
-        """Return weighted residuals (n_rows, k) and covariances (k, k, n_rows) of the codes."""
+        """Return weighted residuals of the codes, and their covariances given the regressors.
+
+        The shapes are (n_patterns, k) and (k, k, n_patterns).
+        """
         p, codes, k = np.exp(log_p), self.codes, self.codes.shape[1]
         mean = p @ codes
         products = (codes[:, :, None] * codes[:, None, :]).reshape(len(codes), k * k)
         second = (p @ products).reshape(-1, k, k) - mean[:, :, None] * mean[:, None, :]
-        weights = self.design.weights
-        residuals = weights[:, None] * (codes[self.states] - mean)
-        return residuals, np.ascontiguousarray((second * weights[:, None, None]).transpose(1, 2, 0))
+        totals = self.totals[:, None]
+        weighted = (second * totals[:, :, None]).transpose(1, 2, 0)
+        return self.sums - totals * mean, np.ascontiguousarray(weighted)
 
     def maximise(self, parameters):
         """Maximise the penalised log-likelihood by damped Newton steps.
@@ -369,7 +381,7 @@ class Multinomial:
     def describe(self, parameters, log_p, log_likelihood, covariance, expected=()):
         """Return a fitted regression as a :class:`NodeFit`, given its parameters."""
         weights, states = self.design.weights, self.states
-        hits = weights @ (log_p.argmax(axis=1) == states)
+        hits = weights @ (log_p.argmax(axis=1)[self.patterns] == states)
         base = np.bincount(states, weights).max()
         gain = max(hits - base, 0.0) / (self.design.count - base)
         return NodeFit(
@@ -385,6 +397,17 @@ class Multinomial:
         )
 
 
+def _find_patterns(design, partners):
+    """Return the number of the pattern of each row: rows of a pattern have the same neighbours."""
+    n_rows = len(design.values)
+    patterns = np.zeros(n_rows, dtype=np.int64)
+    for j in partners:
+        values = design.values[:, design.start[j]] if design.is_number(j) else design.states[j]
+        values = np.unique(values, return_inverse=True)[1]
+        patterns = np.unique(patterns * n_rows + values, return_inverse=True)[1]
+    return patterns
+
+
 def _likelihood_ratio(design, fit, n):
     """Return the likelihood-ratio statistic of the n-th neighbour of a categorical variable."""
     kept = fit.partners[:n] + fit.partners[n + 1 :]
@@ -396,7 +419,7 @@ def _likelihood_ratio(design, fit, n):
 
 def _multinomial_scores(design, fit):
     """Return a function that computes score tests of variables of equal numbers of regressors."""
-    regression = Multinomial(design, fit.variable, fit.partners)
+    regression = Multinomial(design, fit.variable, fit.partners, by_row=True)
     log_p = regression.objective(fit.parameters)[0]
     residuals, covariances = regression.moments(log_p)
     k, values = residuals.shape[1], design.values
@@ -428,16 +451,10 @@ def _multinomial_scores(design, fit):
 
 def _fit_table(regression):
     """Fit a :class:`Multinomial` of many parameters, without their covariance."""
-    design, partners, states = regression.design, regression.partners, regression.states
-    patterns = np.zeros(len(states), dtype=np.int64)
-    for j in partners:
-        values = design.values[:, design.start[j]] if design.is_number(j) else design.states[j]
-        values = np.unique(values, return_inverse=True)[1]
-        patterns = np.unique(patterns * len(states) + values, return_inverse=True)[1]
-    first = np.unique(patterns, return_index=True)[1]
+    design, partners, first = regression.design, regression.partners, regression.first
     occurs = np.flatnonzero(regression.codes.any(axis=1))
-    to_rows = one_hot(patterns, len(first))
-    weighted = one_hot(states, len(regression.codes)) * design.weights[:, None]
+    to_rows = one_hot(regression.patterns, len(first))
+    weighted = one_hot(regression.states, len(regression.codes)) * design.weights[:, None]
     counts = (to_rows.T @ weighted).toarray()[:, occurs]
     blocks = [(np.ones((len(first), 1)), np.ones((1, 1)), LEAST_RIDGE)]
     for j in partners:
@@ -446,7 +463,7 @@ def _fit_table(regression):
     table = TableRegression(counts, regression.codes[occurs], blocks)
     parameters = table.maximise(regression.start())
     log_p, log_likelihood, _ = regression.objective(parameters)
-    weighted = np.exp(log_p) * design.weights[:, None]
+    weighted = np.exp(log_p)[regression.patterns] * design.weights[:, None]
     expected = tuple(abs(_indicators(design, j)[0]).T @ weighted for j in partners)
     return regression.describe(parameters, log_p, log_likelihood, None, expected)
 
@@ -461,8 +478,9 @@ def _indicators(design, variable):
 
 def _table_scores(design, fit):
     """Return a function that computes the score test of one variable, for tables of many cells."""
-    log_p = Multinomial(design, fit.variable, fit.partners).objective(fit.parameters)[0]
-    p, gram, columns = np.exp(log_p), design.gram, fit.columns
+    regression = Multinomial(design, fit.variable, fit.partners)
+    p = np.exp(regression.objective(fit.parameters)[0])[regression.patterns]
+    gram, columns = design.gram, fit.columns
     counts = one_hot(design.states[fit.variable], p.shape[1]).toarray() * design.weights[:, None]
     ridge = COLLINEAR * design.count * np.eye(len(columns))
 
