@@ -19,6 +19,30 @@ def logsumexp(log_weights):
     return float(top + np.log(np.sum(np.exp(log_weights - top))))
 
 
+def logsumexp_along(logs, axis=0, keepdims=False):
+    """Return the log of the sum of exponentials along an axis.
+
+    Each sum needs at least one entry that is not -inf.
+
+    Parameters
+    ----------
+    logs : ndarray
+        Logarithms of the terms.
+    axis : int, default=0
+        Axis to sum over.
+    keepdims : bool, default=False
+        Whether to keep the axis with length one.
+
+    Returns
+    -------
+    ndarray
+        Logarithms of the sums.
+    """
+    top = logs.max(axis=axis, keepdims=True)
+    total = np.log(np.exp(logs - top).sum(axis=axis, keepdims=True)) + top
+    return total if keepdims else total.squeeze(axis)
+
+
 def log_mean_exp(log_weights):
     """Return the log of the mean of ``exp(x)``, without overflow."""
     return logsumexp(log_weights) - np.log(len(log_weights))

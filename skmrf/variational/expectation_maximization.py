@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._utils.log_weights import logsumexp_along
 from .mixtures import (
+    FLOOR,
     Mixture,
     average_mixtures,
-    epanechnikov,
     inflate,
-    logsumexp,
+    shrink_eigenvalues,
     student_log_densities,
     student_mixture,
 )
@@ -32,9 +33,7 @@ N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3  # candidates of Prior.diagonal
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
 LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates in cross-validation
-MIN_COLUMNS = 10  # of a covariance matrix whose eigenvalues are shrunk
-MIN_EIGENVALUE = 1e-14  # of a correlation matrix, relative to the largest one or to 1
-FLOOR = 1e-8  # variance that each covariance includes, for columns that are linear functions
+EQUAL_COVARIANCES = (16.0, 8.0, 4.0), (16.0, 64.0)  # of components with similar covariances
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=1e-4):
     shares = rows.weights / rows.weights.sum()
     for _ in range(n_iter):
         logs, parts = joint_log_densities(mixture, rows, groups)
-        totals = logsumexp(logs)
+        totals = logsumexp_along(logs)
         scores.append(float(shares @ totals))
         if len(scores) > 1 and scores[-1] - scores[-2] < tol:
             break
@@ -248,48 +247,6 @@ def make_mixture(rows, indicators, resp, counts, first, second, prior):
         tables[:, d, : indicator.shape[1]] = table / table.sum(axis=1, keepdims=True)
     log_weights = np.log(counts + 0.5) - np.log((counts + 0.5).sum())
     return Mixture(rows.n_states, log_weights, means, covariances, tables)
-
-
-def shrink_eigenvalues(covariance, n):
-    r"""Return a covariance matrix whose correlation matrix has shrunk eigenvalues.
-
-    Large eigenvalues of the correlations of few rows are too large, and small ones are too small.
-    An eigenvalue :math:`\lambda` is divided by
-    :math:`(\pi c \lambda f)^2 + (1 - c - \pi c \lambda h)^2`, where :math:`c` is the number of
-    columns divided by the number of rows, :math:`f` is a kernel estimate of the density of the
-    eigenvalues at :math:`\lambda`, and :math:`h` is the Hilbert transform of this density.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (n_numbers, n_numbers)
-        Sample covariance matrix.
-    n : float
-        Number of rows, less the number of estimated means.
-
-    Returns
-    -------
-    ndarray of shape (n_numbers, n_numbers)
-        Matrix with shrunk eigenvalues, or the given one if it has few columns, or no more rows
-        than columns.
-
-    References
-    ----------
-    O. Ledoit and M. Wolf, "Analytical nonlinear shrinkage of large-dimensional covariance
-    matrices", Annals of Statistics 48 (2020).
-    """
-    ratio = len(covariance) / max(n, 1.0)
-    if ratio >= 1 or len(covariance) < MIN_COLUMNS:
-        return covariance
-    deviations = np.sqrt(np.maximum(np.diag(covariance), FLOOR))
-    values, vectors = np.linalg.eigh(covariance / np.outer(deviations, deviations))
-    values = np.maximum(values, MIN_EIGENVALUE * max(values[-1], 1.0))
-    widths = values * n ** (-1 / 3)
-    x = (values[:, None] - values) / widths
-    scale = np.pi * ratio * values
-    density, hilbert = (scale * (part / widths).mean(axis=1) for part in epanechnikov(x))
-    values = values / (density**2 + (1 - ratio - hilbert) ** 2)
-    vectors = vectors * deviations[:, None]
-    return (vectors * values) @ vectors.T
 
 
 def start_mixture(rows, n_components, prior, rng):
@@ -415,20 +372,33 @@ class Selection:
             self.folds = [(order[fold != k], order[fold == k]) for k in range(min(N_FOLDS, n))]
 
     def select(self, n_components):
-        """Return the number of components, given or selected, and the prior."""
-        p, n = len(self.rows.noise), len(self.rows.X)
+        """Return the number of components, given or selected, and the prior.
+
+        With numbers and categories, many components with similar covariances are also compared.
+        They represent categories that depend on several numbers.
+        """
+        p, (n, n_columns) = len(self.rows.noise), self.rows.X.shape
         if n < MIN_ROWS:
             return 1 if n_components == "auto" else n_components, Prior(p + 2.0, DIAGONALS[-1])
-        k = 2 if n_components == "auto" else n_components
-        priors = [Prior(p + 2.0, share) for share in DIAGONALS]
+        strengths = (LARGE_COVARIANCES, COVARIANCES)[len(self.folds) == 1 :]
+        best = self._select(n_components, strengths)
+        if n_components == "auto" and 0 < p < n_columns:
+            pair = best, self._select(n_components, EQUAL_COVARIANCES)
+            best = max(pair, key=self._spread_score)
+        return best
+
+    def _select(self, n_components, strengths):
+        """Return a number of components and a prior; the first strength is first of each group."""
+        p, n = len(self.rows.noise), len(self.rows.X)
+        k, first = 2 if n_components == "auto" else n_components, strengths[0][0] * p + 2.0
+        priors = [Prior(first, share) for share in DIAGONALS]
         (_, prior), _ = _search([(k, prior) for prior in priors], 1, self._score)
         if n_components == "auto":
             paths = [(k, prior) for k in N_COMPONENTS if k <= max(n / MIN_ROWS_OF_COMPONENT, 1)]
             (k, prior), _ = _search(paths, 2, self._score)
-        is_cross_validated = len(self.folds) > 1
-        for strengths in (LARGE_COVARIANCES, COVARIANCES) if is_cross_validated else (COVARIANCES,):
-            if p > 0 and prior.covariance == p + 2.0:  # larger weights have lower scores
-                others = [(k, Prior(s * p + 2.0, prior.diagonal)) for s in strengths]
+        for group in strengths:
+            if p > 0 and prior.covariance == first:  # the strengths before have lower scores
+                others = [(k, Prior(s * p + 2.0, prior.diagonal)) for s in group]
                 (_, prior), _ = _search(others, 1, self._spread_score)
         return k, prior
 
@@ -485,7 +455,7 @@ def _search(candidates, patience, find_score):
 
 
 def _score(mixture, rows):
-    return float(rows.weights @ logsumexp(joint_log_densities(mixture, rows)[0]))
+    return float(rows.weights @ logsumexp_along(joint_log_densities(mixture, rows)[0]))
 
 
 def _student_score(mixture, rows):

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from .mixtures import Mixture, logsumexp
+from .._utils.log_weights import logsumexp_along
+from .mixtures import Mixture
 from .quadrature import Expectations, integrate, quadrature
 
 MIN_DEVIATION = 1e-3  # smallest standard deviation of a component, in units of the data
@@ -58,7 +59,7 @@ def _joint_log_density(mixture, n_draws):
     X, states = _sample_points(mixture, n_draws)
     L, S, _ = X.shape
     logs = mixture.component_log_densities(X.reshape(L * S, -1)) + mixture.log_weights[:, None]
-    total = logsumexp(logs)
+    total = logsumexp_along(logs)
     shares = np.exp(logs - total).reshape(L, L, S)  # component l at the points of component k
     precisions = np.linalg.inv(mixture.covariances)
     residuals = X[..., mixture.numbers] - mixture.means[:, None, None]
@@ -114,7 +115,7 @@ def _table_gains(mixture, logs, states):
         without = logs - np.take(log_tables[:, d], states[:, :, d], axis=1)
         for s in range(mixture.n_states[mixture.discrete[d]]):
             changed = without + log_tables[:, d, s][:, None, None]
-            gains[:, d, s] = logsumexp(changed, axis=0).mean(axis=1)
+            gains[:, d, s] = logsumexp_along(changed, axis=0).mean(axis=1)
     return gains
 
 
@@ -229,11 +230,11 @@ def ascend(mixture, terms, step, diagonal=False):
     covariances = (vectors * variances[:, None]) @ vectors.transpose(0, 2, 1)
     means = mixture.means + step * np.einsum("kij,kj->ki", covariances, terms.slopes)
     log_weights = mixture.log_weights + step * (terms.values - terms.values.mean())
-    log_weights = np.maximum(log_weights - logsumexp(log_weights), -20.0)
+    log_weights = np.maximum(log_weights - logsumexp_along(log_weights), -20.0)
     tables = _step_tables(mixture, step * terms.gains)
     return replace(
         mixture,
-        log_weights=log_weights - logsumexp(log_weights),
+        log_weights=log_weights - logsumexp_along(log_weights),
         means=means,
         covariances=covariances,
         tables=tables,
@@ -245,7 +246,7 @@ def _step_tables(mixture, gains):
         return mixture.tables
     legal = np.arange(mixture.tables.shape[2]) < mixture.n_states[mixture.discrete][:, None]
     logs = np.where(legal, np.log(np.maximum(mixture.tables, 1e-30)) + gains, -np.inf)
-    return np.exp(logs - logsumexp(logs, axis=2, keepdims=True))
+    return np.exp(logs - logsumexp_along(logs, axis=2, keepdims=True))
 
 
 class InferenceResult(NamedTuple):

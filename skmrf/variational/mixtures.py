@@ -8,9 +8,13 @@ from scipy.special import gammaincinv
 
 from .._kernels._jit import read_only
 from .._kernels.gaussians import draw_missing_values, observed_log_densities
+from .._utils.log_weights import logsumexp_along
 
 LOG_2PI = np.log(2 * np.pi)
 TINY = 1e-300
+MIN_COLUMNS = 10  # of a covariance matrix whose eigenvalues are shrunk
+MIN_EIGENVALUE = 1e-14  # of a correlation matrix, relative to the largest one or to 1
+FLOOR = 1e-8  # variance that each covariance includes, for columns that are linear functions
 N_SCALES = 5  # of the covariances of a Student t distribution
 
 
@@ -141,7 +145,7 @@ class Mixture:
             Log densities, in nats.
         """
         log_densities = self._row_log_densities(np.asarray(X, dtype=float))
-        return logsumexp(log_densities + self.log_weights[:, None], axis=0)
+        return logsumexp_along(log_densities + self.log_weights[:, None], axis=0)
 
     def _row_log_densities(self, X):
         """Return the log density of each row's observed entries under each component."""
@@ -290,7 +294,7 @@ class Mixture:
             Probability of each component, given the observed entries of the row.
         """
         logs = self._row_log_densities(X) + self.log_weights[:, None]
-        shares = np.exp(logs - logsumexp(logs, keepdims=True))
+        shares = np.exp(logs - logsumexp_along(logs, keepdims=True))
         imputed = np.repeat(X[None], self.n_components, axis=0)
         numbers, states = self._select_numbers(X), self.tables.argmax(axis=2)
         for k, rows in enumerate(imputed):
@@ -334,30 +338,6 @@ class Mixture:
         return X
 
 
-def logsumexp(logs, axis=0, keepdims=False):
-    """Return the log of the sum of exponentials along an axis.
-
-    Each sum needs at least one entry that is not -inf.
-
-    Parameters
-    ----------
-    logs : ndarray
-        Logarithms of the terms.
-    axis : int, default=0
-        Axis to sum over.
-    keepdims : bool, default=False
-        Whether to keep the axis with length one.
-
-    Returns
-    -------
-    ndarray
-        Logarithms of the sums.
-    """
-    top = logs.max(axis=axis, keepdims=True)
-    total = np.log(np.exp(logs - top).sum(axis=axis, keepdims=True)) + top
-    return total if keepdims else total.squeeze(axis)
-
-
 def average_mixtures(mixtures):
     """Combine several mixtures into one mixture with equal weights.
 
@@ -388,7 +368,7 @@ def inflate(mixture, factor):
     overall mean. Therefore, the covariances are multiplied by the factor, and each number is then
     scaled around its overall mean to the variance that it had before.
     """
-    shares = np.exp(mixture.log_weights - logsumexp(mixture.log_weights))
+    shares = np.exp(mixture.log_weights - logsumexp_along(mixture.log_weights))
     mean = shares @ mixture.means
     within = shares @ np.diagonal(mixture.covariances, axis1=1, axis2=2)
     between = shares @ (mixture.means - mean) ** 2
@@ -443,18 +423,60 @@ def student_log_densities(logs, squares, n_numbers, degrees):
         Log-densities in nats.
     """
     if np.isinf(degrees):
-        return logsumexp(logs)
+        return logsumexp_along(logs)
     terms = [
         logs + 0.5 * (1.0 - 1.0 / scale) * squares - 0.5 * np.log(scale) * n_numbers
         for scale in _student_scales(degrees)
     ]
-    return logsumexp(np.concatenate(terms)) - np.log(N_SCALES)
+    return logsumexp_along(np.concatenate(terms)) - np.log(N_SCALES)
 
 
 def _student_scales(degrees):
     """Return the factors of the covariances of a Gaussian that give a Student t distribution."""
     scales = 1.0 / gammaincinv(0.5 * degrees, (np.arange(N_SCALES) + 0.5) / N_SCALES)
     return scales / scales.mean()
+
+
+def shrink_eigenvalues(covariance, n):
+    r"""Return a covariance matrix whose correlation matrix has shrunk eigenvalues.
+
+    Large eigenvalues of the correlations of few rows are too large, and small ones are too small.
+    An eigenvalue :math:`\lambda` is divided by
+    :math:`(\pi c \lambda f)^2 + (1 - c - \pi c \lambda h)^2`, where :math:`c` is the number of
+    columns divided by the number of rows, :math:`f` is a kernel estimate of the density of the
+    eigenvalues at :math:`\lambda`, and :math:`h` is the Hilbert transform of this density.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n_numbers, n_numbers)
+        Sample covariance matrix.
+    n : float
+        Number of rows, less the number of estimated means.
+
+    Returns
+    -------
+    ndarray of shape (n_numbers, n_numbers)
+        Matrix with shrunk eigenvalues, or the given one if it has few columns, or no more rows
+        than columns.
+
+    References
+    ----------
+    O. Ledoit and M. Wolf, "Analytical nonlinear shrinkage of large-dimensional covariance
+    matrices", Annals of Statistics 48 (2020).
+    """
+    ratio = len(covariance) / max(n, 1.0)
+    if ratio >= 1 or len(covariance) < MIN_COLUMNS:
+        return covariance
+    deviations = np.sqrt(np.maximum(np.diag(covariance), FLOOR))
+    values, vectors = np.linalg.eigh(covariance / np.outer(deviations, deviations))
+    values = np.maximum(values, MIN_EIGENVALUE * max(values[-1], 1.0))
+    widths = values * n ** (-1 / 3)
+    x = (values[:, None] - values) / widths
+    scale = np.pi * ratio * values
+    density, hilbert = (scale * (part / widths).mean(axis=1) for part in epanechnikov(x))
+    values = values / (density**2 + (1 - ratio - hilbert) ** 2)
+    vectors = vectors * deviations[:, None]
+    return (vectors * values) @ vectors.T
 
 
 def epanechnikov(x):

@@ -39,10 +39,9 @@ from skmrf.variational.expectation_maximization import (
     inflate,
     joint_log_densities,
     learn_mixture,
-    shrink_eigenvalues,
     start_mixture,
 )
-from skmrf.variational.mixtures import student_mixture
+from skmrf.variational.mixtures import shrink_eigenvalues, student_mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

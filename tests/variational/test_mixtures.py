@@ -11,13 +11,13 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, multivariate_t
 
-from skmrf.variational.expectation_maximization import shrink_eigenvalues
 from skmrf.variational.free_energy import QuadratureSettings, free_energy
 from skmrf.variational.mixtures import (
     Mixture,
     average_mixtures,
     epanechnikov,
     inflate,
+    shrink_eigenvalues,
     student_mixture,
 )
 from skmrf.variational.quadrature import integrate, quadrature

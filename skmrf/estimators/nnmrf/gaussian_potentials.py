@@ -10,7 +10,7 @@ from ..._data.frames import column_names, read_columns
 from ..._data.mixed import find_discrete_categories, restore_numbers, to_floats
 from ..._data.numeric import find_linear_functions
 from ..._data.transforms import FARTHEST, TransformedColumns, learn_transform
-from ..._utils.log_weights import check_sample_weight
+from ..._utils.log_weights import check_sample_weight, logsumexp_along
 from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
 from ...training.part_reports import PartReports
@@ -19,7 +19,6 @@ from ...variational.expectation_maximization import (
     joint_log_densities,
     learn_mixture,
 )
-from ...variational.mixtures import logsumexp
 from .._density import EnergyEstimator
 from .._session import fitted_attributes
 from .potentials import GaussianPotentials, make_potentials
@@ -251,7 +250,7 @@ def conditional_marginals(mixture, columns, codes, levels):
     n_rows, p = len(codes), len(columns.transforms)
     rows = Rows(columns.limit(codes), columns.n_states, np.ones(n_rows), np.zeros(p))
     logs, parts = joint_log_densities(mixture, rows)
-    shares = np.exp(logs - logsumexp(logs))
+    shares = np.exp(logs - logsumexp_along(logs))
     means = np.zeros((mixture.n_components, n_rows, p))
     deviations = np.ones_like(means)
     for part, here in parts:
