@@ -15,7 +15,14 @@ from .._utils.warn import warn_caller
 from .categories import missing_mask
 from .column_types import find_far_values, median_and_scale
 from .mixed import Columns, to_floats, warn_degenerate
-from .transforms import BEYOND, BOUND_SOFTNESS, FAR, TAIL_SOFTNESS, ColumnTransform
+from .transforms import (
+    BEYOND,
+    BOUND_SOFTNESS,
+    FAR,
+    MAX_SOFTNESS,
+    TAIL_SOFTNESS,
+    ColumnTransform,
+)
 
 UNKNOWN = -2  # code of a label that was not seen during fit
 MIN_GAIN = 0.05  # nats per row that a transform must gain; few other columns are transformed
@@ -249,7 +256,7 @@ def _choose_curve(x, labels, weights):
         positive = x[x > 0]  # with zeros, the logarithm is that of a number and a small one
         offset = 0.0 if x.min() > 0 else np.quantile(positive, SMALL)
         bound = {"low": -offset, "centre": -offset, "least": (x.min() + offset) / scale / 2}
-        candidates += [bound | {"softness": softness} for softness in BOUND_SOFTNESS]
+        candidates += [bound | {"softness": min(t, MAX_SOFTNESS)} for t in BOUND_SOFTNESS]
     for parts in candidates:
         curve = ColumnTransform(**parts, scale=scale)
         z = curve.forward(x)

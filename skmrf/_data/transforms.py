@@ -21,7 +21,8 @@ from .frames import read_columns
 from .mixed import to_floats
 
 # Both lists begin with the transform that is closest to linear.
-BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4)  # in units of the scale
+BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e60)  # in units of the scale
+MAX_SOFTNESS = 1e4  # with two bounds or several classes, so that differences are accurate
 TAIL_SOFTNESS = (1e3, 5.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01)  # in units of the scale
 MIN_GAIN = 2.0  # nats of the likelihood that a less linear transform must gain
 MAX_REACH = 3.0  # of samples beyond the values, relative to their range
@@ -30,6 +31,7 @@ MIN_SHARE = 1e-4  # of the distance a from a bound; nearer values are transforme
 FAR, FAR_DECADES = 8.0, 5.0  # of far values: standard deviations, and powers of ten of their range
 MIN_FAR_GAIN = 5.0  # nats of the likelihood, if far values have another distribution
 FARTHEST = 1e100  # of standardised values, so that squares are finite
+MAX_LENGTH = 1.0  # standard deviations beyond its start up to which a tail is about linear
 BEYOND = 0.5  # standard deviations beyond the training values that conditioning takes into account
 LARGEST = np.finfo(float).max
 SMALLEST_SHARE = 1e-16  # smaller differences of shares are inaccurate
@@ -47,7 +49,8 @@ class ColumnTransform:
     :math:`-t \log(1 - e^{-(w-u)/t})`. The result z is standardised. Between a bound and a distance
     a where the transform is :math:`z_a`, it is replaced by :math:`z_a + \log(u / a) / k` with
     :math:`k = \varphi(z_a) / \Phi(z_a)`, so that x is about uniform there if z is standard normal.
-    Much nearer to the bound than a, all values have the same z, which is finite.
+    Much nearer to the bound than a, all values have the same z, which is finite. Above a value b
+    with the slope d, the transform can be :math:`z_b + d h \log(1 + (x - b) / h)`.
 
     Attributes
     ----------
@@ -67,6 +70,9 @@ class ColumnTransform:
         Parameters c, s and t of the transform.
     least : float
         Distance a from a bound, in units of the scale.
+    start, length : float
+        Value b where a logarithmic upper tail begins, infinite if there is none. Up to the distance
+        h, the tail is about linear.
     mean, deviation : float
         Mean and standard deviation before standardisation.
     extremes : tuple of float
@@ -87,6 +93,8 @@ class ColumnTransform:
     scale: float = 1.0
     softness: float = 1e3
     least: float = 1e-12
+    start: float = np.inf
+    length: float = 1.0
     mean: float = 0.0
     deviation: float = 1.0
     extremes: tuple = (-np.inf, np.inf)
@@ -138,8 +146,7 @@ class ColumnTransform:
     def log_slope(self, z):
         """Return the log-derivative of the transform at transformed values, 0 for nan."""
         z = np.where(np.isnan(z), 0.0, z)
-        values, _ = self._invert(z)
-        slopes = np.asarray(self._curve(values)[1] - np.log(self.deviation))
+        slopes = np.asarray(self._curve(self._invert(z))[1] - np.log(self.deviation))
         for sign, bound in self._bounds:
             limit, rate = self._tail(sign, bound)
             is_near = sign * z < limit
@@ -150,7 +157,7 @@ class ColumnTransform:
     def inverse(self, z):
         """Convert transformed values to the column's units; round them, and keep them in bounds."""
         z = np.asarray(z)
-        x = np.asarray(self._invert(z)[0])
+        x = np.asarray(self._invert(z))
         for sign, bound in self._bounds:
             limit, rate = self._tail(sign, bound)
             is_near = sign * z < limit
@@ -172,7 +179,11 @@ class ColumnTransform:
         return np.where(np.abs(known[place] - x) < self.step / 4, known[place], x)
 
     def _invert(self, z):
-        raw, t = np.asarray(z) * self.deviation + self.mean, self.softness
+        raw, t, excess = np.asarray(z) * self.deviation + self.mean, self.softness, 0.0
+        if np.isfinite(self.start):
+            last, log_slope = self._curve_without_tail(self.start)
+            logs = np.maximum(raw - last, 0.0) / (self.length * np.exp(log_slope))
+            raw, excess = np.minimum(raw, last), np.expm1(np.minimum(logs, 700.0))
         if np.isinf(self.low):
             u = t * np.sinh(np.clip(raw / t, -500, 500))
         else:
@@ -180,7 +191,7 @@ class ColumnTransform:
             if np.isfinite(self.high):
                 u -= t * np.logaddexp(0.0, (raw - self._width) / t)
         with np.errstate(over="ignore"):
-            return self.centre + self.scale * u, u
+            return self.centre + self.scale * u + self.length * excess
 
     @property
     def _width(self):
@@ -188,6 +199,15 @@ class ColumnTransform:
 
     def _curve(self, x):
         """Return the values and the log-derivatives of the transform before standardisation."""
+        raw, log_slope = self._curve_without_tail(np.minimum(x, self.start))
+        if np.isinf(self.start):
+            return raw, log_slope
+        with np.errstate(over="ignore"):
+            shares = (np.maximum(x, self.start) - self.start) / self.length
+        logs = np.log1p(np.minimum(shares, LARGEST))
+        return raw + self.length * np.exp(log_slope) * logs, log_slope - logs
+
+    def _curve_without_tail(self, x):
         t, log_scale = self.softness, np.log(self.scale)
         with np.errstate(over="ignore"):
             u = np.clip((x - self.centre) / self.scale, -1e300, 1e300)
@@ -255,7 +275,17 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
             "value is an error, replace it by nan; otherwise divide the column by a power of ten."
         )
     extremes = float(z[~is_far].min()), float(z[~is_far].max())
+    if np.isfinite(low) and np.isinf(high) and not is_linear:
+        transform = _with_tail(transform, extremes[1] + BEYOND)
     return replace(transform, extremes=extremes, reach=_find_reach(transform, np.append(x, spikes)))
+
+
+def _with_tail(transform, z):
+    """Return the transform with a logarithmic tail above a transformed value."""
+    start = float(transform._invert(z))
+    slope = np.exp(transform._curve(start)[1]) / transform.deviation
+    length = min(start - transform.low, MAX_LENGTH / slope)
+    return replace(transform, start=start, length=length) if start < LARGEST else transform
 
 
 def _find_reach(transform, x):
@@ -295,8 +325,9 @@ def _select_softness(x, weights, parts, is_linear):
     best, best_score = None, -np.inf
     weights = weights * (len(weights) / weights.sum())
     candidates = TAIL_SOFTNESS if np.isinf(parts["low"]) else BOUND_SOFTNESS
+    most = MAX_SOFTNESS if np.isfinite(parts["high"]) else np.inf
     for softness in candidates[:1] if is_linear else candidates:
-        transform = ColumnTransform(**parts, softness=softness)
+        transform = ColumnTransform(**parts, softness=min(softness, most))
         raw, log_slope = transform._curve(x)
         mean = np.average(raw, weights=weights)
         variance = np.average((raw - mean) ** 2, weights=weights)
@@ -332,7 +363,7 @@ def _reaches_far(transform, x):
     This happens if values in two groups get the logarithmic transform of heavy tails.
     """
     extreme = ndtri(1.0 - 0.5 / len(x))
-    low, high = transform._invert(np.array([-extreme, extreme]))[0]
+    low, high = transform._invert(np.array([-extreme, extreme]))
     width = MAX_REACH * np.ptp(x)
     return low < x.min() - width or high > x.max() + width
 
@@ -466,18 +497,3 @@ class TransformedColumns:
             if len(transform.spikes):
                 total += (X[:, n + self.spiked.index(j)] > 0) * np.log(transform.unit)
         return total
-
-    def least_variances(self, X):
-        """Return the smallest variance of each transformed number, given encoded training rows.
-
-        It is the mean variance of the rounding error. If all values are equal or point masses, it
-        is 1, so that another value has a positive density.
-        """
-        out = np.zeros(len(self.transforms))
-        for k, (j, transform) in enumerate(self.transforms.items()):
-            z = X[~np.isnan(X[:, j]), j]
-            if len(np.unique(z)) < 2:
-                out[k] = 1.0
-            elif transform.step:
-                out[k] = np.mean((transform.step * np.exp(transform.log_slope(z))) ** 2) / 12
-        return np.minimum(out, 1.0)

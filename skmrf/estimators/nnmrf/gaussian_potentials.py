@@ -59,7 +59,7 @@ def fit_gaussians(model, n_components, X, sample_weight):
     codes = columns.encode(read)
     weights = weights * (len(weights) / weights.sum())
     near = columns.hide_far(codes)
-    rows = Rows(near, columns.n_states, weights, columns.least_variances(near))
+    rows = Rows(near, columns.n_states, weights, _least_variances(columns, near))
     reports = PartReports(model, X, None, 1)
     rng = reports.begin(check_generator(model.random_state), codes, weights)
     seed = int(rng.integers(2**63))
@@ -119,6 +119,22 @@ def learn_transformed_columns(X, columns, names, column_types, categories, weigh
     for (j, x), linear in zip(numeric.items(), is_linear, strict=True):
         transforms[j] = learn_transform(x, weights, types[j], names[j], is_linear=linear)
     return TransformedColumns(list(names), types, transforms, known)
+
+
+def _least_variances(columns, X):
+    """Return the smallest variance of each transformed number, given encoded training rows.
+
+    It is the mean variance of the rounding error. If all values are equal or point masses, it is 1,
+    so that another value has a positive density.
+    """
+    out = np.zeros(len(columns.transforms))
+    for k, (j, transform) in enumerate(columns.transforms.items()):
+        z = X[~np.isnan(X[:, j]), j]
+        if len(np.unique(z)) < 2:
+            out[k] = 1.0
+        elif transform.step:
+            out[k] = np.mean((transform.step * np.exp(transform.log_slope(z))) ** 2) / 12
+    return np.minimum(out, 1.0)
 
 
 def _add_far_components(mixture, X, is_far, weights):
