@@ -562,6 +562,19 @@ def test_rounding_does_not_change_the_transform_much(seed):
             assert_allclose(_log_rounded_density(transform, x), expected, atol=0.01)
 
 
+def test_densities_far_above_non_negative_values(seed):
+    """The tails are logarithmic, so a value 100 times the largest one is not extremely rare."""
+    rng, factors = np.random.default_rng(seed), np.array([1.5, 3.0, 10.0, 100.0, 1e9])
+    for x in (np.exp(4 * rng.normal(size=500)), rng.gamma(9, size=500), rng.poisson(9, 500)):
+        found = learn_transform(x * 1.0, np.ones(500), "non-negative")
+        far = np.rint(x.max() * factors)
+        z = found.forward(far)
+        rates = (found.forward(far * (1 + 1e-5)) - found.forward(far * (1 - 1e-5))) / 2e-5
+        assert_allclose(found.log_slope(z), np.log(rates / far), atol=1e-4)
+        assert_allclose(found.inverse(z), far, rtol=1e-7)
+        assert (z < 6.0 + 2.0 * np.log(factors)).all()
+
+
 def test_sequences_in_a_column():
     """Sequences of unequal lengths can be a Series or an array of objects."""
     X = [[{"w": "a"}, {"w": "b"}], [{"w": "b"}], [{"w": "a"}]] * 4

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from estimator_models import KINDS, both, classes, line, plants, ring, small
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
@@ -580,3 +581,16 @@ def test_samples_stay_below_a_cap(seed):
     more = table.iloc[:1].assign(visits=table["visits"].max() + 2)
     assert model.score_samples(more)[0] > -np.inf
     assert model.score_samples(more.assign(score=101))[0] == -np.inf
+
+
+def test_rows_far_above_the_training_rows(seed):
+    """Their density is about the true one, and totals stay totals in the tail."""
+    rng = np.random.default_rng(seed)
+    x, far = np.exp(4 * rng.normal(size=(500, 1))), np.exp(4 * np.array([[4.0], [5.0], [6.0]]))
+    logs = NNMRFDensity(random_state=seed).fit(x).score_samples(far)
+    true = norm.logpdf(np.log(far[:, 0]), scale=4.0) - np.log(far[:, 0])
+    assert_allclose(logs, true, atol=6.0)
+    parts = rng.gamma(9.0, size=(400, 2))
+    rows = np.column_stack([parts, parts.sum(axis=1)])
+    model = NNMRFDensity(random_state=seed).fit(rows)
+    assert model.score_samples([[25.0, 25.0, 50.0]])[0] > model.score(rows) - 60.0
