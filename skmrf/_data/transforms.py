@@ -25,6 +25,7 @@ BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e60)  # in units of th
 MAX_SOFTNESS = 1e4  # with two bounds or several classes, so that differences are accurate
 TAIL_SOFTNESS = (1e3, 5.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01)  # in units of the scale
 MIN_GAIN = 2.0  # nats of the likelihood that a less linear transform must gain
+MAX_SHORTFALL = 0.75  # standard deviations from the extremes of samples to those of the values
 MAX_REACH = 3.0  # of samples beyond the values, relative to their range
 MARGIN = 1.5  # standard deviations of samples beyond the transformed training values
 MIN_SHARE = 1e-4  # of the distance a from a bound; nearer values are transformed like it
@@ -358,13 +359,11 @@ def _log_rounded_density(transform, x):
 
 
 def _reaches_far(transform, x):
-    """Return whether normal samples, as many as the values, would be far from all values.
-
-    This happens if values in two groups get the logarithmic transform of heavy tails.
-    """
-    extreme = ndtri(1.0 - 0.5 / len(x))
-    low, high = transform._invert(np.array([-extreme, extreme]))
-    width = MAX_REACH * np.ptp(x)
+    """Return whether normal samples would be far from all values, as with values in two groups."""
+    z, width = transform._standardise(transform._curve(x)[0]), MAX_REACH * np.ptp(x)
+    ends = ndtri([0.5 / len(x), 1.0 - 0.5 / len(x)])  # of as many samples as values
+    is_usual = [z.min() <= ends[0] + MAX_SHORTFALL, z.max() >= ends[1] - MAX_SHORTFALL]
+    low, high = transform._invert(np.where(is_usual, 0.0, ends))
     return low < x.min() - width or high > x.max() + width
 
 
