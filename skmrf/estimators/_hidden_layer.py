@@ -5,14 +5,17 @@ from functools import partial
 
 import numpy as np
 from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
 
 from .._jax import open_device
+from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import as_numpy, without_values
 from .._utils.rows import column_means, dense_rows, is_mapped, sample_weights
+from .._utils.warn import warn_caller
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
 from ..exact.enumeration import LayerSum
 from ..learners import Exact
-from ..structure.chow_liu import fit_tree, pair_couplings
+from ..structure.chow_liu import fit_pairwise_forest, fit_tree, pair_couplings
 from ..training import AdaptiveRate, initial_values, loop
 from ..training.data_moments import effective_rows
 from ..training.held_out import layered_score
@@ -28,10 +31,14 @@ MAX_UPDATES = 10_000  # if max_iter is None
 MIN_PATIENCE = 500  # updates; hidden units need time to become different
 WEIGHT_SCALE = 0.01  # standard deviation of the initial weights
 ACTIVATION_SCALE = 1.5  # initial standard deviation of a hidden unit's log odds, beside couplings
+START_SCALE = 5.0  # the same of one hidden unit without couplings
 MAX_EXACT_ITERATIONS, MIN_EXACT_ITERATIONS = 100, 5  # with the exact gradient, after training
 CHANGE_STRENGTH = 100.0  # times the number of rows, of the penalty on the change by them
 MAX_EXACT_TERMS, MAX_EXACT_ROWS = 3e8, 1e7  # of all these iterations together
 DEVICE_ROWS = 2**14  # rows whose hidden means a device computes together
+MAX_CHANGE = 0.05  # of a hidden mean among rows, if the hidden unit does not depend on the rows
+MIN_DEVIATIONS = 6.0  # standard deviations of the sum of squared correlations
+MAX_CHECKED_ROWS, MAX_CHECKED_COLUMNS = 10_000, 1000  # that can show a dependence
 N_DESCRIBED_ROWS = 1000  # training rows for hidden_means_ and hidden_stds_
 
 
@@ -100,6 +107,36 @@ def tree_layers(energy, data):
         bias[i] += 0.5 * (coupling[i, j] - w)
         bias[j] += 0.5 * (coupling[i, j] - sign * w)
     return BipartiteEnergy(weights, bias.astype(energy.visible_bias.dtype), hidden_bias)
+
+
+def random_layers(energy, data):
+    r"""Return an energy whose hidden units are random functions of the rows.
+
+    If the correlations of the columns are small, as those of indicators of many categories, the
+    gradient at small weights is nearly zero and the penalty keeps the weights there. Here the
+    log odds of :math:`k` hidden units have the standard deviation :math:`5 k^{-1/4}`, so that the
+    standard deviation of the log-potentials of rows does not depend on :math:`k`. Each hidden
+    unit is 1 with probability 1/2 at the column means, and the visible biases cancel the mean
+    effect of the hidden units.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy
+        Energy with small random weights.
+    data : Batch
+        Training rows: state codes, or probabilities as floating-point numbers.
+
+    Returns
+    -------
+    BipartiteEnergy
+        Energy with parameters of the same dtype.
+    """
+    means = expit(_column_log_odds(data.X, data.log_weights))
+    deviation = START_SCALE / energy.weights.shape[1] ** 0.25
+    weights = energy.weights * (deviation / WEIGHT_SCALE / np.sqrt((means * (1.0 - means)).sum()))
+    weights = weights.astype(energy.weights.dtype)
+    bias = energy.visible_bias - 0.5 * weights.sum(axis=1)
+    return BipartiteEnergy(weights, bias, -means @ weights)
 
 
 def initial_coupled_layers(data, n_hidden, states, rng, *, is_coupled=True):
@@ -182,9 +219,10 @@ def training_settings(parameters, learner, energy, data, held_out, choice):
         if n_iter:
             alpha = 0.0 if isinstance(parameters.alpha, str) else choice.alpha
             settings.finish = partial(_maximise_exactly, data, settings, alpha, n_iter)
-        return settings
-    if parameters.has_default_rate(settings.optimizer):
+    elif parameters.has_default_rate(settings.optimizer):
         settings.rate = adaptive_rate(settings.optimizer)
+    if isinstance(energy, BipartiteEnergy) and not parameters.is_partial:
+        settings.finish = partial(_check_dependence, data, settings.average, settings.finish)
     return settings
 
 
@@ -223,6 +261,64 @@ def _maximise_exactly(data, settings, alpha, n_iter, state):
         return replace(state, energy=energy, averaged={}, n_averaged=0)
     score = settings.score(energy, state)
     return replace(state, best=(score, energy)) if score > state.best[0] else state
+
+
+def _check_dependence(data, average, finish, state):
+    """Return the final state; warn if columns are dependent, but independent in the model.
+
+    They are independent in the model if no hidden unit depends on the rows. Zero weights are a
+    stationary point, so training can end there.
+
+    Parameters
+    ----------
+    data : Batch
+        Training rows.
+    average : bool
+        Whether the fitted model is the mean of iterates.
+    finish : callable or None
+        Function ``state -> state`` that ends training before the check.
+    state : LoopState
+        State at the end of training.
+
+    Returns
+    -------
+    LoopState
+        Final state, which has not converged if there was a warning.
+    """
+    state, rng = state if finish is None else finish(state), np.random.default_rng(0)
+    rows = data.take(rng.permutation(data.X.shape[0])[:MAX_CHECKED_ROWS])
+    if np.ptp(state.result(average).hidden_means(dense_rows(rows.X)), axis=0).max() > MAX_CHANGE:
+        return state
+    rows = complete_states(rows, rng)
+    columns = rng.permutation(rows.X.shape[1])[:MAX_CHECKED_COLUMNS]
+    rows = rows._replace(X=dense_rows(rows.X[:, columns]))
+    if not (fit_pairwise_forest(rows, (0.0, 1.0)).coupling.any() or _are_correlated(rows)):
+        return state
+    warn_caller(
+        "No hidden unit depends on the rows, so the columns are independent in the fitted model, "
+        "but they are dependent in the rows. Try a smaller alpha, more n_components, or "
+        "optimizer='adam' with alpha=0 and a constant learning rate. If some columns are "
+        "indicators of categories, use DiscreteMRF for the categories.",
+        ConvergenceWarning,
+    )
+    return replace(state, converged=False)
+
+
+def _are_correlated(rows):
+    """Return whether the sum of squared correlations is too large for independent columns.
+
+    Each correlation can be small, as those of indicators of many categories. The mean and the
+    variance of the sum are those of randomly permuted columns.
+    """
+    X, weights = rows.X.astype(float), normalized_weights(rows.log_weights, len(rows.X))
+    variances = (means := weights @ X) * (1.0 - means)
+    is_varied, n = variances > 1e-9, effective_rows(rows)
+    Z = (X - means)[:, is_varied] / np.sqrt(variances[is_varied])
+    squares = np.triu(n * (Z.T @ (weights[:, None] * Z)) ** 2, 1)
+    kurtosis = 1.0 / variances[is_varied] - 6.0
+    variance = np.maximum(2.0 + np.multiply.outer(kurtosis, kurtosis) / n, 2.0)
+    n_pairs = len(kurtosis) * (len(kurtosis) - 1) / 2
+    return squares.sum() - n_pairs > MIN_DEVIATIONS * np.sqrt(np.triu(variance, 1).sum())
 
 
 def _column_log_odds(X, log_weights):

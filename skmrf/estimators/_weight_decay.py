@@ -28,10 +28,11 @@ from ..training.preconditioning import (
 from ..training.schedules import LinearRate
 from ._training import complete_states, random_states
 
-STRENGTHS = (30.0, 10.0, 3.0)  # alpha times the number of rows, of weights of hidden units
-COUPLED_STRENGTHS = (3000.0, 1000.0, 300.0, 100.0, *STRENGTHS, 1.0, 0.3, 0.1)  # with couplings
+STRENGTHS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # alpha times the number of rows, of hidden weights
+COUPLED_STRENGTHS = (3000.0, 1000.0, 300.0, 100.0, *STRENGTHS)  # with couplings
 MIN_GAIN = 2.0  # standard errors above independent columns, if no pair of columns is dependent
 FIRST_STRENGTH, FIRST_COUPLED_STRENGTH = 10.0, 3.0  # the latter with couplings and hidden units
+STRENGTH_OF_STARTS = 3.0  # a stronger penalty could hide the differences of initial models
 LAYER_RATES, PAIR_RATES = (0.2, 0.05), (0.05,)  # of the preconditioned gradient
 SAFE_LAYER_RATE = 0.1  # if no rates are compared
 RECENCY = 8.0  # recent iterates have large weights in the average, because iterates keep improving
@@ -214,7 +215,7 @@ def choose_model(energies, data, parameters):
     return best
 
 
-def choose(energy, data, parameters, known=None, *, compare_given=False, before=None):
+def choose(energy, data, parameters, known=None, *, compare_given=False, before=None, starts=()):
     """Choose the strength and the centre of the weight decay, and the learning rate.
 
     With ``alpha="auto"``, short fits by PCD are compared: first two rates at the first strength,
@@ -238,6 +239,8 @@ def choose(energy, data, parameters, known=None, *, compare_given=False, before=
     before : Choice, optional
         Choice for a model with fewer hidden units. With couplings, the comparison starts at its
         strength, and its centre is kept.
+    starts : sequence of callables, optional
+        Functions ``(energy, rows) -> energy`` of other initial models, which are compared first.
 
     Returns
     -------
@@ -267,8 +270,8 @@ def choose(energy, data, parameters, known=None, *, compare_given=False, before=
         return first
     rows = train, test, n_effective
     comparison = _Comparison(first, strengths, rows, replace(parameters, optimizer="auto"))
-    best = comparison.run(rates, before if _has_couplings(energy) else None)
-    start, centre = (energy, None) if best.centre is None else _around_forest(energy, data)
+    best = comparison.run(rates, before if _has_couplings(energy) else None, starts)
+    start, centre = (best.start, None) if best.centre is None else _around_forest(energy, data)
     return best._replace(start=start, centre=centre)
 
 
@@ -341,7 +344,7 @@ class _Comparison:
         self.row_scores = None  # of the best candidate
         self.modes = random_states(self.train, np.random.default_rng(0))
 
-    def run(self, rates, before):
+    def run(self, rates, before, starts):
         """Return the best candidate; Ctrl-C ends the comparison."""
         start, centre, at = self.best.start, None, self._index(self.best.alpha)
         around_forest = start, None
@@ -351,8 +354,15 @@ class _Comparison:
             at = self._index(before.alpha)
             if before.centre is not None:
                 start, centre = around_forest
+        if starts:
+            at = self._index(STRENGTH_OF_STARTS / self.n_effective)
         try:
-            for rate in rates:
+            self._improve(start, centre, at, rates[0])
+            for other in starts:
+                self._improve(other(self.first.start, self.train), None, at, rates[0])
+            if starts:
+                start = self.best.start
+            for rate in rates[1:]:
                 self._improve(start, centre, at, rate)
             if before is None and around_forest[1] is not None:
                 self._improve(*around_forest, at, self.best.rate)

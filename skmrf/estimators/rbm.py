@@ -1,7 +1,5 @@
 """Restricted Boltzmann machines for binary data."""
 
-from dataclasses import replace
-
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.callback import with_callbacks
@@ -21,7 +19,7 @@ from ._base import unchanged_on_error
 from ._density import EnergyEstimator
 from ._session import FitSession
 from ._training import TrainingParameters, hold_out
-from ._weight_decay import choose, split_rows
+from ._weight_decay import choose
 
 STATES = (0.0, 1.0)
 
@@ -74,13 +72,14 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         first learn without a penalty, then continue with ``warm_start=True``.
     alpha : float or "auto", default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
-        log-likelihood of a row in nats. 0 means no penalty. "auto" compares 3, 10 and 30 divided
-        by the number of rows, and two learning rates, by short fits with "pcd": the best one has
-        the highest log-likelihood of held-out rows. With the best strength, it also compares small
-        random initial weights with hidden units that have the couplings of a Chow-Liu tree, unless
-        ``init_visible_bias="zeros"``. With fewer than 50 rows, other penalties than "l2" and in
-        :meth:`partial_fit`, "auto" is 10 divided by the number of (first) rows, and initial weights
-        are random.
+        log-likelihood of a row in nats. 0 means no penalty. "auto" compares short fits with "pcd":
+        the best one has the highest log-likelihood of held-out rows. With 3 divided by the number
+        of rows, it compares initial weights, unless ``init_visible_bias="zeros"``: small random
+        weights, hidden units that have the couplings of a Chow-Liu tree, and larger random weights.
+        With the best ones, it compares two learning rates. Then weaker strengths (1, 0.3, 0.1)
+        follow while they are better, else stronger ones (10, 30). With fewer than 50 rows, other
+        penalties than "l2" and in :meth:`partial_fit`, "auto" is 10 divided by the number of
+        (first) rows, and initial weights are small and random.
     batch_size : int, default=500
         Number of rows in a minibatch. The scale of the gradient does not depend on it.
     max_iter : int, optional
@@ -153,7 +152,8 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     n_iter_ : int
         Number of epochs.
     converged_ : bool
-        Whether training converged.
+        Whether training converged. False, with a warning, if no hidden unit depends on the rows,
+        but the columns are dependent.
     n_features_in_ : int
         Number of columns seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -342,18 +342,13 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         """Return the initial model, and the strength of its weight decay and its learning rate.
 
         Small random weights are compared with the couplings of a Chow-Liu tree of the rows that the
-        comparison does not hold out.
+        comparison does not hold out, and with larger random weights.
         """
         energy = self._initial_energy(data, parameters)
-        choice = choose(energy, data, parameters)
-        if choice.score == -np.inf or choice.is_interrupted or self.init_visible_bias == "zeros":
-            return energy, choice
-        tree = hidden_layer.tree_layers(energy, split_rows(data, np.random.default_rng(0))[0])
-        given = replace(parameters, alpha=choice.alpha)
-        other = choose(tree, data, given, compare_given=True)
-        if other.score > choice.score:
-            return tree, other
-        return energy, choice._replace(is_interrupted=other.is_interrupted)
+        starts = hidden_layer.tree_layers, hidden_layer.random_layers
+        starts = () if self.init_visible_bias == "zeros" else starts
+        choice = choose(energy, data, parameters, starts=starts)
+        return choice.start, choice
 
     @property
     def components_(self):

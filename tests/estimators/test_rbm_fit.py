@@ -24,6 +24,7 @@ from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.estimators import _hidden_layer, _weight_decay, boltzmann_machine
 from skmrf.estimators._hidden_layer import initial_layers, tree_layers
+from skmrf.estimators._weight_decay import STRENGTHS
 from skmrf.learners import PCD, Exact
 from skmrf.likelihood import log_partition_bounds
 from skmrf.structure.chow_liu import fit_tree
@@ -123,7 +124,7 @@ def test_strength_of_the_weight_decay_is_chosen(monkeypatch, seed):
     assert model.alpha_ == pytest.approx(30 / 200)
     X, Y = bits(600, 12, seed), bits(600, 12, seed + 100)
     model = RBM(8, random_state=seed).fit(X)
-    assert np.abs(model.alpha_ * len(X) - np.array([3, 10, 30])).min() < 1e-9
+    assert np.abs(model.alpha_ * len(X) - np.array(STRENGTHS)).min() < 1e-9
     p = np.log(0.85) * 0.85 + np.log(0.15) * 0.15  # of an entry, given the pattern
     assert model.score(Y) > 12 * p + np.log(0.5) - 0.3
     assert RBM(2, random_state=seed).fit(X[:40]).alpha_ == pytest.approx(10 / 40)

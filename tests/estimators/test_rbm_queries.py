@@ -1,4 +1,4 @@
-"""Tests of RBM: queries, input, use with scikit-learn."""
+"""Tests of RBM: queries, input, use with scikit-learn, columns that exclude each other."""
 
 import gc
 import pickle
@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 from estimator_models import SMALL, assert_same, bits, draws, every, law, quick
 from montecarlo import check_draws
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -25,8 +26,10 @@ from zoo import layers
 
 from skmrf import RBM, CRBMStructuredPredictor
 from skmrf._utils.codes import MISSING, STATE
+from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy
 from skmrf.estimators import _density
+from skmrf.estimators._hidden_layer import initial_layers, random_layers
 from skmrf.exact import enumeration
 from skmrf.inference.row_queries import latent_samples
 from skmrf.learners import BP, CD, MSSVM, PCD, PSMC
@@ -496,3 +499,53 @@ def test_refitted_models_use_their_own_parameters():
         )
         gc.collect()
         assert old() is None
+
+
+# Columns that exclude each other -------------------------------------------------------------
+
+
+def exclusive(n_rows, n_columns, seed):
+    """Return the indicators of a category with equally frequent levels."""
+    return np.eye(n_columns, dtype=int)[np.random.default_rng(seed).permutation(n_rows) % n_columns]
+
+
+@pytest.mark.parametrize(("n_columns", "n_hidden"), [(6, 32), (10, 16)])
+def test_columns_that_exclude_each_other(n_columns, n_hidden, seed):
+    """Exact scores are compared with those of independent columns and of the true distribution."""
+    X = exclusive(1000, n_columns, seed)
+    score = RBM(n_hidden, random_state=seed).fit(X).score(X)
+    p = 1.0 / n_columns
+    independent = n_columns * (p * np.log(p) + (1.0 - p) * np.log(1.0 - p))
+    assert np.log(p) > score > independent + 0.5 * (np.log(p) - independent)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.01])
+def test_a_model_of_independent_columns_is_reported(alpha, seed):
+    """The correlations of the indicators of 16 categories are -1/15."""
+    with pytest.warns(ConvergenceWarning, match="No hidden unit depends on the rows"):
+        model = RBM(4, alpha=alpha, random_state=seed).fit(exclusive(1000, 16, seed))
+    assert not model.converged_
+    noise = np.random.default_rng(seed).random((1000, 16)) < np.linspace(0.002, 0.5, 16)
+    model = RBM(4, alpha=alpha, random_state=seed).fit(noise.astype(int))
+    assert model.converged_
+    with pytest.warns(ConvergenceWarning, match="No hidden unit depends on the rows"):
+        weighted = RBM(4, alpha=1.0, random_state=seed).fit(
+            np.repeat(bits(300, 4), 2, axis=1), sample_weight=np.arange(300)
+        )
+    assert not weighted.converged_
+
+
+@pytest.mark.parametrize("n_hidden", [3, 100])
+def test_larger_random_weights(n_hidden, seed):
+    """At the column means hidden units are 1 with probability 1/2, and have no mean effect."""
+    X = bits(400, 9, seed)
+    small = initial_layers(Batch(X), n_hidden, "data", np.random.default_rng(seed))
+    energy = random_layers(small, Batch(X))
+    means = expit(small.visible_bias)
+    assert energy.weights.dtype == small.weights.dtype
+    np.testing.assert_allclose(means @ energy.weights + energy.hidden_bias, 0.0, atol=1e-4)
+    odds = energy.visible_bias + 0.5 * energy.weights.sum(axis=1)
+    np.testing.assert_allclose(odds, small.visible_bias, atol=1e-4)
+    V = np.random.default_rng(seed).random((4000, 9)) < means
+    deviation = np.sqrt((V @ energy.weights).var(axis=0).mean())
+    assert 0.4 < deviation * n_hidden**0.25 / 5.0 < 1.8
