@@ -13,6 +13,7 @@ RIDGES = np.array([0.001, 0.01, 0.03, 0.1, 0.3, 1.0])
 DOFS = 5.0, 50.0
 INVERSE_TEMPERATURES = 1.0, 0.7, 0.5, 0.35, 0.25
 MAX_CLASS_WORK = 1.2e7  # of n_classes * n_features**3, for covariances of single classes
+FEW_ROWS, SMOOTHING_POWER = 8, 4  # number of held-out rows whose labels are smoothed by half
 MIN_VARIANCE = 1e-6  # relative to that of all rows, which is about 1
 
 
@@ -43,10 +44,27 @@ class LabelRows(NamedTuple):
         counts = self.weights @ self.targets + shrinkage
         return np.log(counts / counts.sum())
 
+    def held_out_weights(self):
+        """Return the weight of each row, which is 0 if no fold leaves it out."""
+        return np.where(self.folds >= 0, self.weights, 0.0)
+
+    def smoothed_targets(self):
+        """Return a mixture of the one-hot labels and the shares of the classes.
+
+        If few rows are held out, a member may predict all of them correctly by chance. The shares
+        have half of the weight with 8 held-out rows, and less than a percent with more than 26.
+        Weighted rows count by their effective number.
+        """
+        weights = self.held_out_weights()
+        n_effective = weights.sum() ** 2 / ((weights**2).sum() or 1.0)
+        share = 1 / (1 + (n_effective / FEW_ROWS) ** SMOOTHING_POWER)
+        return (1 - share) * self.targets + share * np.exp(self.log_shares())
+
     def held_out_loss(self, logs):
-        """Return the mean log loss in nats of the rows that a fold leaves out."""
-        weights = np.where(self.folds >= 0, self.weights, 0.0)
-        return float(-(weights @ (self.targets * logs).sum(axis=1)) / (weights.sum() or 1.0))
+        """Return the mean log loss in nats, with smoothed labels, of the rows that are left out."""
+        weights = self.held_out_weights()
+        losses = -(self.smoothed_targets() * logs).sum(axis=1)
+        return float(weights @ losses / (weights.sum() or 1.0))
 
     def select(self, rows):
         """Return the given rows. If a fold would leave out all of them, it leaves out none."""
@@ -180,7 +198,7 @@ def learn_convex(F, parts, rows, alphas, max_iter):
             coefs[k] = fit_softmax(features, kept, alpha, coefs[k], max_iter)
             logs[left] = log_softmax(others @ coefs[k][:-1] + coefs[k][-1], axis=-1)
         losses.append(rows.held_out_loss(logs))
-        if losses[-1] == min(losses):
+        if best is None or losses[-1] < min(losses[:-1]):
             has_same = parts and all(part is parts[0] for part in parts)
             best = alpha, logs, np.mean(coefs, axis=0) if has_same else None
         elif losses[-1] > LARGE_INCREASE * min(losses) or losses[-2] > min(losses):
@@ -343,8 +361,9 @@ def held_out_densities(parts, rows, pooling):
 def learn_exponents(logs, rows, shrinkage):
     """Learn exponents of the members: ``p(y | x)`` is proportional to ``prod_m p_m(y | x)**w_m``.
 
-    The exponents are not negative, and maximise the likelihood of the held-out rows with an L2
-    penalty on their differences from equal shares. Their sum is an inverse temperature.
+    The exponents are not negative. They maximise the likelihood of the smoothed labels of held-out
+    rows, with an L2 penalty on their differences from equal shares. Their sum is an inverse
+    temperature.
 
     Parameters
     ----------
@@ -361,7 +380,7 @@ def learn_exponents(logs, rows, shrinkage):
         Exponents.
     """
     kept = rows.folds >= 0
-    logs, targets = logs[:, kept], rows.targets[kept]
+    logs, targets = logs[:, kept], rows.smoothed_targets()[kept]
     weights = rows.weights[kept]
     equal = 1 / len(logs)
 
