@@ -135,6 +135,22 @@ def missing_mask(column):
     return np.zeros(len(column), dtype=bool)
 
 
+def value_codes(columns):
+    """Return codes of the values of columns, which are equal for equal values of a column.
+
+    Missing entries have the code -1. The result has shape (n_rows, n_columns).
+    """
+    codes = np.empty((len(columns[0]), len(columns)), np.int64)
+    for j, column in enumerate(columns):
+        if column.dtype == object:
+            known = {}
+            codes[:, j] = [known.setdefault(value, len(known)) for value in column]
+        else:
+            codes[:, j] = np.unique(column, return_inverse=True)[1]
+        codes[missing_mask(column), j] = MISSING
+    return codes
+
+
 def _to_numeric(values):
     """Convert an object array of numbers to a numeric array; return other arrays unchanged."""
     if values.dtype != object or not len(values):

@@ -15,6 +15,8 @@ BLOCK_ENTRIES = 2**20  # of rows that are checked or summed together
 LARGE_ENTRIES = 2**26  # the same of rows on a device, and of products of rows in memory
 BYTE_ROWS = 127  # whose ones are added in one byte, which is faster
 MAX_COUNT = 2**20  # ones of float32 that are added together; the sum of more than 2**24 is rounded
+CHANCE_RATIO = 20  # of rows and distinct rows, above which equal rows are no copies
+CHANCE_POWER = 1.5  # between halves of columns that depend on each other, 1, and do not, 2
 MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16
 
 
@@ -308,6 +310,45 @@ def find_unique_rows(rows):
     view = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     _, first_index, inverse = np.unique(view, return_index=True, return_inverse=True)
     return first_index, inverse
+
+
+def find_copies(codes):
+    """Return the first index of each row that is no copy, and the inverse index of each row.
+
+    Equal rows are copies if they are unlikely by chance. In a table with few combinations of
+    values, equal rows are no copies: then many pairs of distinct rows are equal in every second
+    column, or there are many rows for each distinct row. All rows are returned in this case.
+
+    Parameters
+    ----------
+    codes : ndarray of int of shape (n_rows, n_columns)
+        Codes of the values, with -1 for missing values.
+
+    Returns
+    -------
+    first_index : ndarray of int of shape (n_distinct,)
+        Indices of the rows that are no copies, in ascending order.
+    inverse : ndarray of int of shape (n_rows,)
+        Position in ``first_index`` of the row to which each row is equal.
+    """
+    n = len(codes)
+    first, inverse = find_unique_rows(codes)
+    n_distinct = len(first)
+    if n_distinct == n or n >= n_distinct * min(n_distinct, CHANCE_RATIO):
+        return np.arange(n), np.arange(n)
+    distinct = codes[first]
+    order = np.argsort([-len(np.unique(column)) for column in distinct.T], kind="stable")
+    half = find_unique_rows(distinct[:, order[::2]])[1]
+    if _share_of_equal_pairs(half) ** CHANCE_POWER >= _share_of_equal_pairs(inverse):
+        return np.arange(n), np.arange(n)
+    order = np.argsort(first)
+    return first[order], np.argsort(order)[inverse]
+
+
+def _share_of_equal_pairs(owners):
+    """Return the share of the pairs of rows that have the same owner."""
+    counts = np.bincount(owners)
+    return (counts * (counts - 1)).sum() / (len(owners) * (len(owners) - 1))
 
 
 def unique_rows(batch):

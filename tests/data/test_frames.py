@@ -21,13 +21,13 @@ from skmrf import (
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
-from skmrf._data.categories import encode
+from skmrf._data.categories import encode, value_codes
 from skmrf._data.column_types import find_column_types, find_far_values, find_support
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
 from skmrf._data.numeric import _scale_dense, find_linear_functions
 from skmrf._data.transforms import _log_rounded_density, learn_transform
-from skmrf._utils.rows import count_rows
+from skmrf._utils.rows import count_rows, find_copies
 from skmrf.estimators.nnmrf.gaussian_potentials import learn_transformed_columns
 from skmrf.learners import PCD
 
@@ -591,3 +591,20 @@ def test_sequences_in_a_column():
     arrays = [np.array([[float(len(row))]] * len(row)) for row in X]
     model = CRF(alpha=0.1).fit(pd.Series(arrays), y)
     assert model.predict(pd.Series(arrays))[0].tolist() == model.predict(arrays)[0].tolist()
+
+
+def test_copies_of_rows(seed):
+    """Equal rows are copies unless they are likely by chance. Missing entries are equal."""
+    rng = np.random.default_rng(seed)
+    n, again = 60, rng.permutation(np.r_[np.arange(60), rng.integers(60, size=40)])
+    text = rng.choice(np.array(["a", "b", None], object), n)
+    numbers = rng.normal(size=(2, n))
+    numbers[:, :10] = np.nan
+    text[:10] = [f"name {k}" for k in range(10)]
+    first, inverse = find_copies(value_codes([text[again], *numbers[:, again]]))
+    assert_array_equal(again[first][inverse], again)
+    assert (np.diff(first) > 0).all()
+    assert len(first) == n
+    for n_columns, n_levels in ((1, 5), (2, 3), (4, 2), (6, 4)):
+        codes = rng.integers(0, n_levels, (300, n_columns))
+        assert len(find_copies(codes)[0]) == 300

@@ -1,4 +1,4 @@
-"""Tests of densities and incomplete rows of NNMRFBayesClassifier."""
+"""Tests of NNMRFBayesClassifier, and of copied and few rows of NNMRFClassifier."""
 
 import pickle
 
@@ -24,6 +24,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -33,11 +34,13 @@ from skmrf import (
     MRFImputer,
     NetworkPotentials,
     NNMRFBayesClassifier,
+    NNMRFClassifier,
     NNMRFDensity,
 )
 from skmrf._data.classes import transform_wide_columns
 from skmrf._data.mixed import learn_columns
 from skmrf.estimators.nnmrf.gaussian_base import pooled_covariance
+from skmrf.estimators.nnmrf.label_members import assign_folds
 from skmrf.learners import Variational
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -541,3 +544,56 @@ def test_densities_of_columns_with_wide_tails(seed):
     assert (model.score_samples(strange) > -1e5).all()
     with pytest.raises(ValueError, match="transform_columns must be True or False; got 'log'"):
         clone(model).set_params(transform_columns="log").fit(X, y)
+
+
+# Copied rows and few rows of NNMRFClassifier ----------------------------------------------------
+
+
+def test_copies_are_weights(seed):
+    """Copies give the same model as the weights of the distinct rows, also with missing values."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    X["d"] = rng.choice(["u", "v", None], 60)
+    X = X.mask(rng.random(X.shape) < 0.1)
+    y = (rng.normal(size=60) + X["a"].fillna(0) > 0).to_numpy(int)
+    counts = rng.integers(1, 4, 60)
+    again = np.repeat(np.arange(60), counts)
+    model = NNMRFClassifier(max_iter=10, cv=3, random_state=seed)
+    copied = clone(model).fit(X.iloc[again], y[again])
+    weighted = clone(model).fit(X, y, sample_weight=counts)
+    assert len(copied.members_[0].held_out) == 60
+    assert_array_equal(copied.predict_proba(X), weighted.predict_proba(X))
+
+
+def test_repeated_rows_of_few_categories_are_no_copies(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, (80, 2))
+    model = NNMRFClassifier(("linear",), random_state=0).fit(X, rng.permutation(80) % 2)
+    assert len(model.members_[0].held_out) == 80
+
+
+def test_folds_of_groups(seed):
+    """Rows of a group share a fold, and no fold leaves out all rows of a class."""
+    rng = np.random.default_rng(seed)
+    groups = rng.permutation(np.resize(np.arange(20), 60))
+    labels = rng.integers(0, 3, 60)
+    labels[groups == 7] = [3, 3, 0]
+    folds = assign_folds(labels, 4, rng, groups)
+    assert all(np.ptp(folds[groups == g]) == 0 for g in range(20))
+    assert (folds[groups == 7] == -1).all()
+    assert (np.bincount(folds[folds >= 0]) >= 9).all()
+    for k, label in np.ndindex(4, 4):
+        assert (labels[folds != k] == label).any()
+
+
+@pytest.mark.parametrize("n", [3, 4, 8])
+def test_few_rows_give_moderate_probabilities(n, seed):
+    """On average, the log loss of tiny tables without any dependence is about that of shares."""
+    losses = []
+    for k in range(6):
+        rng = np.random.default_rng([seed, k])
+        y = np.arange(n) % 2
+        model = NNMRFClassifier(max_iter=30, random_state=k).fit(rng.normal(size=(n, 4)), y)
+        p = model.predict_proba(rng.normal(size=(200, 4)))
+        losses.append(log_loss(np.arange(200) % 2, p))
+    assert np.mean(losses) < 1.1

@@ -7,10 +7,12 @@ from sklearn.callback import with_callbacks
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
+from ..._data.categories import value_codes
 from ..._data.classes import check_target
 from ..._data.frames import column_names, read_columns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_choice, check_flag, check_generator, check_number
+from ..._utils.rows import find_copies, find_unique_rows
 from ...training.part_reports import PartReports
 from .._base import LearnedEstimator, unchanged_on_error
 from .label_features import learn_features
@@ -52,7 +54,12 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     networks with learned units are trained by Adam, one network for each fold, and are stopped
     early by the rows that the folds leave out. If tests find that few columns are relevant, further
     members depend on these columns only. The exponents :math:`w_m \ge 0` maximise the
-    likelihood of the rows that are left out. They also calibrate the probabilities.
+    likelihood of the rows that are left out. They also calibrate the probabilities. If fewer than
+    about 20 rows are left out, their labels are smoothed by the shares of the classes.
+
+    Equal rows are copies if the columns have so many different values that equal rows are unlikely
+    by chance. Copies with the same label are treated as one row with the sum of their weights, and
+    copies with different labels are in the same fold.
 
     Parameters
     ----------
@@ -259,7 +266,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         """
         with unchanged_on_error(self):
             kinds = self._check_parameters()
-            columns, y, weights = self._read_rows(X, y, sample_weight)
+            columns, y, weights, groups = self._read_rows(X, y, sample_weight)
             rng = check_generator(self.random_state)
             n_knots = min(self.n_knots, max(len(y) // MIN_ROWS_PER_KNOT, 1))
             given = self.column_types, self.categories, weights, n_knots
@@ -271,7 +278,7 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
                 kinds += [kind._replace(columns="relevant") for kind in kinds]
             reports = PartReports(self, X, y, len(kinds))
             rng = reports.begin(rng, *columns, y, weights)
-            folds = assign_folds(labels, self._n_folds(len(y)), rng)
+            folds = assign_folds(labels, self._n_folds(len(y)), rng, groups)
             rows = LabelRows(targets, weights, folds)
             relevant = _relevant_features(features, screening, folds)
             found = features.transform(columns)
@@ -329,14 +336,24 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         return self.cv
 
     def _read_rows(self, X, y, sample_weight):
-        """Return the columns, labels and weights of the rows with a positive weight."""
+        """Return the columns, labels, weights and groups of the rows with a positive weight.
+
+        Copies of a row with the same label are one row with the sum of their weights. Copies with
+        other labels are in the same group.
+        """
         columns = read_columns(self, X, reset=True)
         y = check_target(self, X, y)
         weights = check_sample_weight(sample_weight, len(y))
         weights = np.ones(len(y)) if weights is None else weights
         weights = weights * compute_sample_weight(self.class_weight, y)
         is_used = weights > 0
-        return [column[is_used] for column in columns], y[is_used], weights[is_used]
+        columns, y, weights = [column[is_used] for column in columns], y[is_used], weights[is_used]
+        _, groups = find_copies(value_codes(columns))
+        _, labels = np.unique(y, return_inverse=True)
+        first, owners = find_unique_rows(np.stack([groups, labels], axis=1))
+        order = np.argsort(first)
+        weights, rows = np.bincount(owners, weights)[order], first[order]
+        return [column[rows] for column in columns], y[rows], weights, groups[rows]
 
     def _screen(self, features, columns, targets, weights):
         """Return the screening of the columns, or None if no members are added."""

@@ -73,17 +73,39 @@ class LabelRows(NamedTuple):
         return LabelRows(self.targets[rows], self.weights[rows], folds)
 
 
-def assign_folds(labels, n_folds, rng):
+def assign_folds(labels, n_folds, rng, groups=None):
     """Return the number of the cross-validation fold of each row, stratified by class.
 
-    The numbers start at 0. A row that is alone in its class has -1: no fold leaves it out.
+    The numbers start at 0. The rows of a group are in the same fold. By default each row is a
+    group. No fold leaves out all rows of a class: groups with such a class have -1.
+
+    Parameters
+    ----------
+    labels : ndarray of int, shape (n_rows,)
+        Number of the class of each row.
+    n_folds : int
+        Number of folds.
+    rng : Generator
+        Random numbers.
+    groups : ndarray of int, shape (n_rows,), optional
+        Number of the group of each row. The numbers start at 0.
+
+    Returns
+    -------
+    ndarray of int, shape (n_rows,)
+        Numbers of the folds.
     """
-    order = rng.permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]
-    folds = np.empty(len(labels), int)
-    folds[order] = np.arange(len(labels)) % n_folds
-    folds[np.bincount(labels)[labels] == 1] = -1
-    return folds
+    groups = np.arange(len(labels)) if groups is None else groups
+    _, first = np.unique(groups, return_index=True)
+    order = rng.permutation(len(first))
+    order = order[np.argsort(labels[first[order]], kind="stable")]
+    folds = np.empty(len(first), int)
+    folds[order] = np.arange(len(first)) % n_folds
+    for k in np.unique(labels):
+        members = np.unique(groups[labels == k])
+        if np.ptp(folds[members]) == 0:
+            folds[members] = -1
+    return folds[groups]
 
 
 # Convex members --------------------------------------------------------------------------------
