@@ -1,12 +1,14 @@
 """Conversion of categories to state codes and back."""
 
 import numbers
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._utils.codes import MAX_STATES, MISSING, STATE
 from .._utils.parameters import show_list
+from .._utils.rows import find_copies, find_unique_rows
 from .frames import as_columns, read_columns
 
 __all__ = [
@@ -144,11 +146,41 @@ def value_codes(columns):
     for j, column in enumerate(columns):
         if column.dtype == object:
             known = {}
-            codes[:, j] = [known.setdefault(value, len(known)) for value in column]
+            keys = [value if isinstance(value, Hashable) else id(value) for value in column]
+            codes[:, j] = [known.setdefault(key, len(known)) for key in keys]
         else:
             codes[:, j] = np.unique(column, return_inverse=True)[1]
         codes[missing_mask(column), j] = MISSING
     return codes
+
+
+def merge_copies(columns, labels, weights):
+    """Merge copies of rows that have the same label, and add their weights.
+
+    Parameters
+    ----------
+    columns : list of ndarray of shape (n_rows,)
+        Columns. Missing entries are equal to each other.
+    labels : ndarray of shape (n_rows,)
+        Label of each row.
+    weights : ndarray of shape (n_rows,)
+        Weight of each row.
+
+    Returns
+    -------
+    rows : ndarray of int of shape (n_distinct,)
+        Indices of the rows that are kept, in ascending order.
+    weights : ndarray of shape (n_distinct,)
+        Sums of weights.
+    groups : ndarray of int of shape (n_distinct,)
+        Group of each row. Copies with different labels are in the same group.
+    """
+    _, groups = find_copies(value_codes(columns))
+    _, codes = np.unique(labels, return_inverse=True)
+    first, owners = find_unique_rows(np.stack([groups, codes], axis=1))
+    order = np.argsort(first)
+    rows = first[order]
+    return rows, np.bincount(owners, weights)[order], groups[rows]
 
 
 def _to_numeric(values):

@@ -16,6 +16,7 @@ LARGE_ENTRIES = 2**26  # the same of rows on a device, and of products of rows i
 BYTE_ROWS = 127  # whose ones are added in one byte, which is faster
 MAX_COUNT = 2**20  # ones of float32 that are added together; the sum of more than 2**24 is rounded
 CHANCE_RATIO = 20  # of rows and distinct rows, above which equal rows are no copies
+COMMON_SHARE = 0.02  # of all rows, above which a single row is no copy
 CHANCE_POWER = 1.5  # between halves of columns that depend on each other, 1, and do not, 2
 MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16
 
@@ -317,7 +318,9 @@ def find_copies(codes):
 
     Equal rows are copies if they are unlikely by chance. In a table with few combinations of
     values, equal rows are no copies: then many pairs of distinct rows are equal in every second
-    column, or there are many rows for each distinct row. All rows are returned in this case.
+    column, or there are many rows for each distinct row. If a single row is more than 2 % of all
+    rows, and occurs more than 20 times, columns have values of high probability, such as zeros. All
+    rows are returned in these cases.
 
     Parameters
     ----------
@@ -333,8 +336,9 @@ def find_copies(codes):
     """
     n = len(codes)
     first, inverse = find_unique_rows(codes)
-    n_distinct = len(first)
-    if n_distinct == n or n >= n_distinct * min(n_distinct, CHANCE_RATIO):
+    n_distinct, largest = len(first), np.bincount(inverse).max(initial=0)
+    has_many = n >= n_distinct * min(n_distinct, CHANCE_RATIO)
+    if n_distinct == n or has_many or largest > max(CHANCE_RATIO, COMMON_SHARE * n):
         return np.arange(n), np.arange(n)
     distinct = codes[first]
     order = np.argsort([-len(np.unique(column)) for column in distinct.T], kind="stable")

@@ -608,3 +608,5 @@ def test_copies_of_rows(seed):
     for n_columns, n_levels in ((1, 5), (2, 3), (4, 2), (6, 4)):
         codes = rng.integers(0, n_levels, (300, n_columns))
         assert len(find_copies(codes)[0]) == 300
+    zeros = np.where(rng.random((2, 300)) < 0.5, 0.0, rng.normal(size=(2, 300)))
+    assert len(find_copies(value_codes(list(zeros)))[0]) == 300

@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 
+from ..._data.categories import merge_copies
 from ..._data.classes import (
     Table,
     check_classes,
@@ -200,6 +201,9 @@ class NNMRFBayesClassifier(DensityClassifier):
         if weights is not None:
             is_used, weights = weights > 0, weights / weights.max()
             rows, y, weights = [c[is_used] for c in rows], y[is_used], weights[is_used]
+        kept, sums, _ = merge_copies(rows, y, np.ones(len(y)) if weights is None else weights)
+        if len(kept) < len(y):
+            rows, y, weights = [c[kept] for c in rows], y[kept], sums / sums.max()
         given = self.column_types, self.categories
         columns = learn_columns(X, rows, column_names(self), *given, weights)
         classes, labels = np.unique(y, return_inverse=True)

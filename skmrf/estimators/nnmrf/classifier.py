@@ -7,12 +7,11 @@ from sklearn.callback import with_callbacks
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from ..._data.categories import value_codes
+from ..._data.categories import merge_copies
 from ..._data.classes import check_target
 from ..._data.frames import column_names, read_columns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_choice, check_flag, check_generator, check_number
-from ..._utils.rows import find_copies, find_unique_rows
 from ...training.part_reports import PartReports
 from .._base import LearnedEstimator, unchanged_on_error
 from .label_features import learn_features
@@ -348,12 +347,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
         weights = weights * compute_sample_weight(self.class_weight, y)
         is_used = weights > 0
         columns, y, weights = [column[is_used] for column in columns], y[is_used], weights[is_used]
-        _, groups = find_copies(value_codes(columns))
-        _, labels = np.unique(y, return_inverse=True)
-        first, owners = find_unique_rows(np.stack([groups, labels], axis=1))
-        order = np.argsort(first)
-        weights, rows = np.bincount(owners, weights)[order], first[order]
-        return [column[rows] for column in columns], y[rows], weights, groups[rows]
+        rows, weights, groups = merge_copies(columns, y, weights)
+        return [column[rows] for column in columns], y[rows], weights, groups
 
     def _screen(self, features, columns, targets, weights):
         """Return the screening of the columns, or None if no members are added."""

@@ -5,6 +5,7 @@ from scipy.special import ndtr
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..._data.categories import merge_copies
 from ..._data.column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import find_discrete_categories, restore_numbers, to_floats
@@ -54,6 +55,8 @@ def fit_gaussians(model, n_components, X, sample_weight):
     weights = np.ones(len(read[0])) if weights is None else weights
     is_used, names = weights > 0, column_names(model)
     read, weights = [column[is_used] for column in read], weights[is_used]
+    kept, weights, _ = merge_copies(read, np.zeros(len(weights)), weights)
+    read = [column[kept] for column in read]
     given = model.column_types, model.categories, weights
     columns = learn_transformed_columns(X, read, names, *given)
     codes = columns.encode(read)
