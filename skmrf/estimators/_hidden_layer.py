@@ -21,7 +21,13 @@ from ..training.data_moments import effective_rows
 from ..training.held_out import layered_score
 from ..training.penalties import make_penalty
 from ._training import complete_states, rows_of_log_partition
-from ._weight_decay import RECENCY, is_preconditioned, preconditioned_settings
+from ._weight_decay import (
+    RECENCY,
+    is_preconditioned,
+    preconditioned_settings,
+    score_rows,
+    split_rows,
+)
 
 FIRST_RATES = {"adam": 0.006, "sgd": 0.06, "momentum": 0.012}
 WINDOW = 500  # updates; long, because gradients of minibatches are mostly noise
@@ -319,6 +325,44 @@ def _are_correlated(rows):
     variance = np.maximum(2.0 + np.multiply.outer(kurtosis, kurtosis) / n, 2.0)
     n_pairs = len(kurtosis) * (len(kurtosis) - 1) / 2
     return squares.sum() - n_pairs > MIN_DEVIATIONS * np.sqrt(np.triu(variance, 1).sum())
+
+
+def keep_short_fit(choice, data, parameters, state):
+    """Return the final training state, with the model of a short fit if its likelihood is higher.
+
+    If columns exclude each other, such as indicators of categories, steps of training can be too
+    large, and training can end at a model with modes far from the rows. A warning then says so.
+
+    Parameters
+    ----------
+    choice : Choice
+        Choice with a short fit.
+    data : Batch
+        Training rows.
+    parameters : TrainingParameters
+        Parameters of the estimator.
+    state : LoopState
+        State at the end of training.
+    """
+    reached, rows = state.result(parameters.average), split_rows(data, np.random.default_rng(0))[1]
+    rows = complete_states(rows, np.random.default_rng(0))
+    weights = normalized_weights(rows.log_weights, len(rows.X))
+
+    def score(energy):
+        return weights @ score_rows(energy, rows, rows.X, parameters.device)
+
+    # Training has used these rows, the short fit has not. So no overfitting can reduce this score.
+    loss = choice.score - score(reached)
+    if loss <= 0.0:
+        return state
+    warn_caller(
+        "Training reached a mean log-likelihood of training rows that is at least "
+        f"{loss:.3g} nats lower than that of a short fit. The fitted model is the short fit, which "
+        "has not used all rows. If some columns are indicators of categories, use DiscreteMRF for "
+        "the categories.",
+        ConvergenceWarning,
+    )
+    return replace(state, energy=choice.energy, averaged={}, n_averaged=0, converged=False)
 
 
 def _column_log_odds(X, log_weights):

@@ -5,13 +5,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy
 from .._utils.rows import column_means, count_rows, is_mapped, sample_weights
-from .._utils.warn import warn_caller
 from ..energies import LayeredEnergy, PairwiseEnergy, SemiRestrictedEnergy
 from ..exact.expectations import quick_exact_model
 from ..learners import PCD, PTT
@@ -405,7 +403,7 @@ class _Comparison:
         model = _fit(start, self.train, self.parameters, strength / n_train, rate, centre)
         if model is None:
             return False
-        row_scores = _score(model, self.test, self.modes, self.parameters.device)
+        row_scores = score_rows(model, self.test, self.modes, self.parameters.device)
         weights = normalized_weights(self.test.log_weights, len(row_scores))
         score = float(weights @ row_scores)
         is_better = score > self.best.score
@@ -432,7 +430,7 @@ def _fit(energy, data, parameters, alpha, rate, centre=None):
         return None
 
 
-def _score(energy, rows, start, device):
+def score_rows(energy, rows, start, device):
     """Return the log-likelihood of each row, with log Z or the upper limit of a quick log Z.
 
     Reverse chains that begin at ``start`` raise the limit if annealing misses the data's modes. If
@@ -452,44 +450,6 @@ def _score(energy, rows, start, device):
             if log_z.upper - log_z.lower <= NARROW:
                 break
     return energy.log_marginal(rows.X) - log_z.upper
-
-
-def keep_short_fit(choice, data, parameters, state):
-    """Return the final training state, with the model of a short fit if its likelihood is higher.
-
-    If columns exclude each other, such as indicators of categories, steps of training can be too
-    large, and training can end at a model with modes far from the rows. A warning then says so.
-
-    Parameters
-    ----------
-    choice : Choice
-        Choice with a short fit.
-    data : Batch
-        Training rows.
-    parameters : TrainingParameters
-        Parameters of the estimator.
-    state : LoopState
-        State at the end of training.
-    """
-    reached, rows = state.result(parameters.average), split_rows(data, np.random.default_rng(0))[1]
-    rows = complete_states(rows, np.random.default_rng(0))
-    weights = normalized_weights(rows.log_weights, len(rows.X))
-
-    def score(energy):
-        return weights @ _score(energy, rows, rows.X, parameters.device)
-
-    # Training has used these rows, the short fit has not. So no overfitting can reduce this score.
-    loss = choice.score - score(reached)
-    if loss <= 0.0:
-        return state
-    warn_caller(
-        "Training reached a mean log-likelihood of training rows that is at least "
-        f"{loss:.3g} nats lower than that of a short fit. The fitted model is the short fit, which "
-        "has not used all rows. If some columns are indicators of categories, use DiscreteMRF for "
-        "the categories.",
-        ConvergenceWarning,
-    )
-    return replace(state, energy=choice.energy, averaged={}, n_averaged=0, converged=False)
 
 
 def _small_sum(energy):

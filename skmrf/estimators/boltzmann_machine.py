@@ -17,14 +17,13 @@ from ..training import data_moments, initial_values, loop
 from ..training.held_out import held_out_score
 from ._base import unchanged_on_error
 from ._density import VisibleEstimator
-from ._hidden_layer import initial_coupled_layers, training_settings
+from ._hidden_layer import initial_coupled_layers, keep_short_fit, training_settings
 from ._session import FitSession
 from ._training import TrainingParameters, hold_out, rows_of_log_partition
 from ._weight_decay import (
     choose,
     choose_model,
     is_preconditioned,
-    keep_short_fit,
     preconditioned_settings,
 )
 

@@ -12,7 +12,6 @@ from pandas.testing import assert_frame_equal
 from sklearn.base import clone
 
 from skmrf import (
-    CRF,
     RBM,
     TRUSTED_TYPES,
     BoltzmannMachine,
@@ -573,24 +572,6 @@ def test_densities_far_above_non_negative_values(seed):
         assert_allclose(found.log_slope(z), np.log(rates / far), atol=1e-4)
         assert_allclose(found.inverse(z), far, rtol=1e-7)
         assert (z < 6.0 + 2.0 * np.log(factors)).all()
-
-
-def test_sequences_in_a_column():
-    """Sequences of unequal lengths can be a Series or an array of objects."""
-    X = [[{"w": "a"}, {"w": "b"}], [{"w": "b"}], [{"w": "a"}]] * 4
-    y = [["A", "B"], ["B"], ["A"]] * 4
-    expected = CRF(alpha=0.1).fit(X, y).predict_proba(X)
-    objects, labels = np.empty(len(X), dtype=object), np.empty(len(X), dtype=object)
-    objects[:], labels[:] = X, y
-    index = range(5, 5 + len(X))
-    columns = [(objects, labels), (pd.Series(X, index=index), pd.Series(y, index=index))]
-    for sequences, own in [*columns, (pl.Series(X), pl.Series(y))]:
-        model = CRF(alpha=0.1).fit(sequences, own)
-        for a, b in zip(model.predict_proba(sequences), expected, strict=True):
-            assert_allclose(a, b)
-    arrays = [np.array([[float(len(row))]] * len(row)) for row in X]
-    model = CRF(alpha=0.1).fit(pd.Series(arrays), y)
-    assert model.predict(pd.Series(arrays))[0].tolist() == model.predict(arrays)[0].tolist()
 
 
 def test_copies_of_rows(seed):

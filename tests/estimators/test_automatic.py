@@ -574,7 +574,7 @@ def test_strong_penalty_with_hidden_units_leaves_a_tree(monkeypatch, seed):
     monkeypatch.setattr(_weight_decay, "COUPLED_STRENGTHS", (300.0, 100.0))
     monkeypatch.setattr(_weight_decay, "FIRST_COUPLED_STRENGTH", 300.0)
     monkeypatch.setattr(_weight_decay, "_fit", lambda energy, *_: energy)
-    monkeypatch.setattr(_weight_decay, "_score", lambda *_: np.array([next(scores)]))
+    monkeypatch.setattr(_weight_decay, "score_rows", lambda *_: np.array([next(scores)]))
     X = copied_rows(np.random.default_rng(seed), 120)
     model = BoltzmannMachine(n_components=4, states=(0, 1), max_iter=300, random_state=0).fit(X)
     tree = model._centre["coupling"]

@@ -10,6 +10,8 @@ import warnings
 
 import networkx as nx
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -489,3 +491,21 @@ def test_model_of_python_crfsuite(seed, tmp_path):
         assert model.predict([x])[0].tolist() == tagger.tag()
         log_p = np.log(tagger.probability(labels))
         assert_allclose(model.log_likelihood([x], [labels]), log_p, atol=1e-5)
+
+
+def test_sequences_in_a_column():
+    """Sequences of unequal lengths can be a Series or an array of objects."""
+    X = [[{"w": "a"}, {"w": "b"}], [{"w": "b"}], [{"w": "a"}]] * 4
+    y = [["A", "B"], ["B"], ["A"]] * 4
+    expected = CRF(alpha=0.1).fit(X, y).predict_proba(X)
+    objects, labels = np.empty(len(X), dtype=object), np.empty(len(X), dtype=object)
+    objects[:], labels[:] = X, y
+    index = range(5, 5 + len(X))
+    columns = [(objects, labels), (pd.Series(X, index=index), pd.Series(y, index=index))]
+    for sequences, own in [*columns, (pl.Series(X), pl.Series(y))]:
+        model = CRF(alpha=0.1).fit(sequences, own)
+        for a, b in zip(model.predict_proba(sequences), expected, strict=True):
+            assert_allclose(a, b)
+    arrays = [np.array([[float(len(row))]] * len(row)) for row in X]
+    model = CRF(alpha=0.1).fit(pd.Series(arrays), y)
+    assert model.predict(pd.Series(arrays))[0].tolist() == model.predict(arrays)[0].tolist()
