@@ -442,8 +442,8 @@ def assess_graph(rows, fits, others=False):
         Tests of the pairs. For imputed rows, the statistics are multiplied by the share of the
         rows that observe both variables.
     """
-    tests = np.array([_node_tests(rows, node, others) for node in fits.nodes])
-    statistic, dof = tests.reshape(-1, 2, len(fits.nodes)).transpose(1, 0, 2)
+    tests, n = [_node_tests(rows, node, others) for node in fits.nodes], len(fits.nodes)
+    statistic, dof = np.array(tests).reshape(n, 2, n).transpose(1, 0, 2)
     statistic, dof = _combine_directions(statistic, dof)
     covariances = fits.covariances
     if rows.shares is not None:

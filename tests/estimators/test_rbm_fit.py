@@ -107,10 +107,10 @@ def test_scores_of_small_models_are_exact(kind, monkeypatch, seed):
         "coupled layers": SemiRestrictedEnergy(coupling, *arrays),
     }[kind]
     X = rng.integers(0, 2, size=(20, 6)).astype(STATE)
-    score = _weight_decay._score(energy, Batch(X), X, "cpu").mean()
+    score = _weight_decay.score_rows(energy, Batch(X), X, "cpu").mean()
     assert score == pytest.approx(true_score(energy, X), rel=1e-6)
     monkeypatch.setattr(_weight_decay, "MAX_SUMMED", 2)
-    bound = _weight_decay._score(energy, Batch(X), X, "cpu").mean()
+    bound = _weight_decay.score_rows(energy, Batch(X), X, "cpu").mean()
     assert score - 0.5 < bound < score
 
 
@@ -160,7 +160,7 @@ def test_strengths_are_compared_while_they_improve(monkeypatch, best, compared):
 
     monkeypatch.setattr(_weight_decay, "_fit", fit)
     monkeypatch.setattr(
-        _weight_decay, "_score", lambda *_: np.array([-abs(np.log(strengths[-1] / best))])
+        _weight_decay, "score_rows", lambda *_: np.array([-abs(np.log(strengths[-1] / best))])
     )
     model = BoltzmannMachine(n_components=2, states=(0, 1), max_iter=1, random_state=0)
     assert model.fit(bits()).alpha_ == pytest.approx(best / len(bits()))
@@ -181,7 +181,7 @@ def test_comparison_starts_at_the_choice_for_fewer_hidden_units(monkeypatch):
         return np.array([n_hidden + has_centre - abs(np.log(strength / 30))])
 
     monkeypatch.setattr(_weight_decay, "_fit", fit)
-    monkeypatch.setattr(_weight_decay, "_score", score)
+    monkeypatch.setattr(_weight_decay, "score_rows", score)
     X = bits(400)
     model = BoltzmannMachine(n_components="auto", states=(0, 1), max_iter=1, random_state=0).fit(X)
     assert (model.n_components_, model.alpha_) == (32, pytest.approx(30 / 400))
@@ -222,7 +222,7 @@ def test_initial_weights_of_a_tree_are_compared(monkeypatch, seed):
 
 
 def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):
-    calls, score = [], _weight_decay._score
+    calls, score = [], _weight_decay.score_rows
 
     def interrupted(*args):
         calls.append(1)
@@ -230,7 +230,7 @@ def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):
             raise KeyboardInterrupt
         return score(*args)
 
-    monkeypatch.setattr(_weight_decay, "_score", interrupted)
+    monkeypatch.setattr(_weight_decay, "score_rows", interrupted)
     with pytest.warns(ConvergenceWarning, match="Interrupted while alpha was chosen"):
         model = RBM(2, max_iter=900, random_state=seed).fit(bits())
     assert not model.converged_
@@ -559,7 +559,7 @@ def test_a_wide_interval_is_estimated_again(monkeypatch, width, lengths):
     n = _weight_decay.MAX_SUMMED + 1
     energy = PairwiseEnergy(np.zeros((n, n)), np.zeros(n))
     rows = SimpleNamespace(X=np.zeros((3, n), dtype=int))
-    scores = _weight_decay._score(energy, rows, rows.X, "cpu")
+    scores = _weight_decay.score_rows(energy, rows, rows.X, "cpu")
     assert runs == lengths
     np.testing.assert_allclose(scores, -width / len(lengths))
 
