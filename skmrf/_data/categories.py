@@ -28,6 +28,7 @@ __all__ = [
 
 N_SHOWN = 8  # names or values in an error message
 MAX_REAL_CATEGORIES = 50
+GRID_RATIO, GRID_TOLERANCE = 4, 1e-3  # places of a grid per value, and rounding errors of a place
 GIVE_ALL = "Give all categories in categories= before fit"
 GIVE_TYPE = (
     'If the column has numbers rather than codes, give it the type "integer" or "continuous" in '
@@ -154,8 +155,26 @@ def value_codes(columns):
     return codes
 
 
+def _has_fine_values(column):
+    """Return whether the numbers of a column are on no grid, or fill less than 25 % of one.
+
+    Rounded numbers are on a grid. Years fill one.
+    """
+    values = _to_numeric(column[~missing_mask(column)])
+    values = np.unique(values.astype(float)) if values.dtype.kind in "iuf" else np.zeros(0)
+    values = values[np.isfinite(values)]
+    if len(values) < 3:  # two numbers are on a grid
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        places = (values - values[0]) / np.diff(values).min()
+    is_on_grid = np.abs(places - np.rint(places)).max() < GRID_TOLERANCE
+    return not is_on_grid or bool(places[-1] > GRID_RATIO * len(values))
+
+
 def merge_copies(columns, labels, weights):
     """Merge copies of rows that have the same label, and add their weights.
+
+    :func:`~skmrf._utils.rows.find_copies` describes which equal rows are copies.
 
     Parameters
     ----------
@@ -175,7 +194,8 @@ def merge_copies(columns, labels, weights):
     groups : ndarray of int of shape (n_distinct,)
         Group of each row. Copies with different labels are in the same group.
     """
-    _, groups = find_copies(value_codes(columns))
+    is_fine = np.array([_has_fine_values(column) for column in columns])
+    _, groups = find_copies(value_codes(columns), is_fine)
     _, codes = np.unique(labels, return_inverse=True)
     first, owners = find_unique_rows(np.stack([groups, codes], axis=1))
     order = np.argsort(first)

@@ -118,7 +118,12 @@ def as_list(X):
     if isinstance(X, np.ndarray):
         return list(X) if X.dtype == object and X.ndim == 1 else X
     elements = X.to_list() if hasattr(X, "to_list") else []
-    return elements if len(elements) and isinstance(elements[0], EXAMPLES) else X
+    if not any(isinstance(x, EXAMPLES) for x in elements):
+        return X
+    if not all(isinstance(x, EXAMPLES) for x in elements):
+        missing = next(k for k, x in enumerate(elements) if not isinstance(x, EXAMPLES))
+        raise ValueError(f"Element {missing} of X is {elements[missing]!r}, not a sequence.")
+    return elements
 
 
 def has_dicts(X):

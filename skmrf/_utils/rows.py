@@ -15,9 +15,9 @@ BLOCK_ENTRIES = 2**20  # of rows that are checked or summed together
 LARGE_ENTRIES = 2**26  # the same of rows on a device, and of products of rows in memory
 BYTE_ROWS = 127  # whose ones are added in one byte, which is faster
 MAX_COUNT = 2**20  # ones of float32 that are added together; the sum of more than 2**24 is rounded
-CHANCE_RATIO = 20  # of rows and distinct rows, above which equal rows are no copies
-COMMON_SHARE = 0.02  # of all rows, above which a single row is no copy
-CHANCE_POWER = 1.5  # between halves of columns that depend on each other, 1, and do not, 2
+IDENTIFYING_SHARES = 0.3, 0.9  # of the equal pairs of a column, which are pairs of equal rows
+CHANCE_FACTOR = 5.0  # times the share for independent columns
+COMMON_ROWS, COMMON_SHARE = 20, 0.02  # times the median, and of all rows, of a row that is no copy
 MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16
 
 
@@ -313,19 +313,20 @@ def find_unique_rows(rows):
     return first_index, inverse
 
 
-def find_copies(codes):
+def find_copies(codes, is_fine):
     """Return the first index of each row that is no copy, and the inverse index of each row.
 
-    Equal rows are copies if they are unlikely by chance. In a table with few combinations of
-    values, equal rows are no copies: then many pairs of distinct rows are equal in every second
-    column, or there are many rows for each distinct row. If a single row is more than 2 % of all
-    rows, and occurs more than 20 times, columns have values of high probability, such as zeros. All
-    rows are returned in these cases.
+    Equal rows are copies if there are two columns or more, and a column with fine values in which
+    many pairs of equal values are pairs of equal rows: more than 90 %, or more than 30 % and five
+    times as many as if the columns were independent. If a few rows occur much more often than the
+    others, such as rows of zeros, all rows are returned.
 
     Parameters
     ----------
     codes : ndarray of int of shape (n_rows, n_columns)
         Codes of the values, with -1 for missing values.
+    is_fine : ndarray of bool of shape (n_columns,)
+        True for columns of numbers in which equal values are unlikely by chance.
 
     Returns
     -------
@@ -334,25 +335,33 @@ def find_copies(codes):
     inverse : ndarray of int of shape (n_rows,)
         Position in ``first_index`` of the row to which each row is equal.
     """
-    n = len(codes)
+    n, n_columns = codes.shape
     first, inverse = find_unique_rows(codes)
-    n_distinct, largest = len(first), np.bincount(inverse).max(initial=0)
-    has_many = n >= n_distinct * min(n_distinct, CHANCE_RATIO)
-    if n_distinct == n or has_many or largest > max(CHANCE_RATIO, COMMON_SHARE * n):
+    fine = np.flatnonzero(is_fine)
+    if n_columns < 2 or not len(fine) or len(first) == n:
         return np.arange(n), np.arange(n)
-    distinct = codes[first]
-    order = np.argsort([-len(np.unique(column)) for column in distinct.T], kind="stable")
-    half = find_unique_rows(distinct[:, order[::2]])[1]
-    if _share_of_equal_pairs(half) ** CHANCE_POWER >= _share_of_equal_pairs(inverse):
+    counts = np.bincount(inverse)
+    has_common = counts.max() > max(COMMON_ROWS * np.median(counts), COMMON_SHARE * n)
+    shares = [_count_pairs(x[x >= 0]) / max(len(first) ** 2, 1) for x in codes[first].T]
+    chances = [np.prod(np.delete(shares, j)) for j in fine]
+    limits = np.clip(CHANCE_FACTOR * np.array(chances), *IDENTIFYING_SHARES)
+    pairs = zip(fine, limits, strict=True)
+    if has_common or not any(_share_of_equal_rows(codes[:, j], inverse) >= t for j, t in pairs):
         return np.arange(n), np.arange(n)
     order = np.argsort(first)
     return first[order], np.argsort(order)[inverse]
 
 
-def _share_of_equal_pairs(owners):
-    """Return the share of the pairs of rows that have the same owner."""
+def _share_of_equal_rows(column, owners):
+    """Return the share of the pairs of equal values of a column that are pairs of equal rows."""
+    seen = column >= 0
+    return _count_pairs(owners[seen]) / max(_count_pairs(column[seen]), 1)
+
+
+def _count_pairs(owners):
+    """Return the number of ordered pairs of rows that have the same owner."""
     counts = np.bincount(owners)
-    return (counts * (counts - 1)).sum() / (len(owners) * (len(owners) - 1))
+    return (counts * (counts - 1)).sum()
 
 
 def unique_rows(batch):

@@ -167,8 +167,8 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
 
         Returns
         -------
-        TableConditionals, BinaryConditionals, BipartiteConditionals or CoupledLayerConditionals
-            Arrays for one of the kernels; ``skmrf.energies.conditionals`` defines the types.
+        conditionals
+            Arrays for one of the kernels, of one of the types in ``skmrf.energies.conditionals``.
         """
         return self.factor_graph().conditionals()
 

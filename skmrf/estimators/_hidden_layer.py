@@ -298,6 +298,9 @@ def _check_dependence(data, average, finish, state):
     rows = complete_states(rows, rng)
     columns = rng.permutation(rows.X.shape[1])[:MAX_CHECKED_COLUMNS]
     rows = rows._replace(X=dense_rows(rows.X[:, columns]))
+    if rows.log_weights is not None:  # the tree takes the sum of weights for the number of rows
+        n = effective_rows(rows)
+        rows = rows._replace(log_weights=np.log(n * normalized_weights(rows.log_weights, n)))
     if not (fit_pairwise_forest(rows, (0.0, 1.0)).coupling.any() or _are_correlated(rows)):
         return state
     warn_caller(

@@ -20,7 +20,7 @@ from skmrf import (
     NNMRFBayesClassifier,
     NNMRFDensity,
 )
-from skmrf._data.categories import encode, value_codes
+from skmrf._data.categories import encode, merge_copies, value_codes
 from skmrf._data.column_types import find_column_types, find_far_values, find_support
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
@@ -582,12 +582,19 @@ def test_copies_of_rows(seed):
     numbers = rng.normal(size=(2, n))
     numbers[:, :10] = np.nan
     text[:10] = [f"name {k}" for k in range(10)]
-    first, inverse = find_copies(value_codes([text[again], *numbers[:, again]]))
+    columns = [text[again], *numbers[:, again]]
+    first, inverse = find_copies(value_codes(columns), np.array([False, True, True]))
     assert_array_equal(again[first][inverse], again)
-    assert (np.diff(first) > 0).all()
+    assert_array_equal(first, np.unique(first))
     assert len(first) == n
-    for n_columns, n_levels in ((1, 5), (2, 3), (4, 2), (6, 4)):
-        codes = rng.integers(0, n_levels, (300, n_columns))
-        assert len(find_copies(codes)[0]) == 300
-    zeros = np.where(rng.random((2, 300)) < 0.5, 0.0, rng.normal(size=(2, 300)))
-    assert len(find_copies(value_codes(list(zeros)))[0]) == 300
+    labels, weights = np.zeros(600), np.ones(600)
+    age, fine = rng.integers(70, size=600), rng.normal(size=(2, 600))
+    zeros = np.where(rng.random((2, 600)) < 0.5, 0.0, fine)
+    for natural in ([age], [age, age // 2], [fine[0].round(1)] * 2, [age, text[age % 9]], zeros):
+        assert len(merge_copies(list(natural), labels, weights)[0]) == 600
+    for n_copies in (2, 5, 24, 50):
+        rows = np.arange(600) % (600 // n_copies)
+        for columns in ([fine[0], age], [*fine, age], [1000.0 * age**3, fine[1]]):
+            kept, sums, _ = merge_copies([x[rows] for x in columns], labels, weights)
+            assert_array_equal(kept, np.arange(600 // n_copies))
+            assert_array_equal(sums, n_copies)

@@ -21,6 +21,7 @@ from skmrf._utils.namespaces import describe, extract, insert, restrict
 from skmrf._utils.results import LatestArray
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy, SemiRestrictedEnergy
+from skmrf.estimators._weight_decay import STRENGTHS
 from skmrf.learners import (
     CD,
     MCMCMLE,
@@ -342,7 +343,7 @@ def test_queries_of_a_fitted_model(kind):
 @quiet
 def test_choice_of_alpha_uses_the_device():
     model = RBM(2, device="jax", max_iter=20, batch_size=100, random_state=0).fit(ROWS)
-    assert model.alpha_ in {s / len(ROWS) for s in (3.0, 10.0, 30.0)}
+    assert model.alpha_ in {s / len(ROWS) for s in STRENGTHS}
 
 
 @pytest.mark.long

@@ -56,9 +56,9 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
     likelihood of the rows that are left out. They also calibrate the probabilities. If fewer than
     about 20 rows are left out, their labels are smoothed by the shares of the classes.
 
-    Equal rows are copies if the columns have so many different values that equal rows are unlikely
-    by chance. Copies with the same label are treated as one row with the sum of their weights, and
-    copies with different labels are in the same fold.
+    Equal rows are copies if the values of a numeric column are so fine that equal values are
+    unlikely by chance. Copies with the same label are treated as one row with the sum of their
+    weights, and copies with different labels are in the same fold.
 
     Parameters
     ----------
