@@ -17,6 +17,7 @@ BYTE_ROWS = 127  # whose ones are added in one byte, which is faster
 MAX_COUNT = 2**20  # ones of float32 that are added together; the sum of more than 2**24 is rounded
 IDENTIFYING_SHARES = 0.3, 0.9  # of the equal pairs of a column, which are pairs of equal rows
 CHANCE_FACTOR = 5.0  # times the share for independent columns
+MIN_DISTINCT = 50  # rows, if half of the columns identify them
 COMMON_ROWS, COMMON_SHARE = 20, 0.02  # times the median, and of all rows, of a row that is no copy
 MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16
 
@@ -318,8 +319,10 @@ def find_copies(codes, is_fine):
 
     Equal rows are copies if there are two columns or more, and a column with fine values in which
     many pairs of equal values are pairs of equal rows: more than 90 %, or more than 30 % and five
-    times as many as if the columns were independent. If a few rows occur much more often than the
-    others, such as rows of zeros, all rows are returned.
+    times as many as if the columns were independent. They are also copies if there are many
+    distinct rows, and nearly all pairs of rows that are equal in half of the columns are equal in
+    all columns, as in images. If a few rows occur much more often than the others, such as rows of
+    zeros, all rows are returned.
 
     Parameters
     ----------
@@ -337,19 +340,37 @@ def find_copies(codes, is_fine):
     """
     n, n_columns = codes.shape
     first, inverse = find_unique_rows(codes)
-    fine = np.flatnonzero(is_fine)
-    if n_columns < 2 or not len(fine) or len(first) == n:
+    if n_columns < 2 or len(first) == n:
         return np.arange(n), np.arange(n)
     counts = np.bincount(inverse)
     has_common = counts.max() > max(COMMON_ROWS * np.median(counts), COMMON_SHARE * n)
-    shares = [_count_pairs(x[x >= 0]) / max(len(first) ** 2, 1) for x in codes[first].T]
-    chances = [np.prod(np.delete(shares, j)) for j in fine]
-    limits = np.clip(CHANCE_FACTOR * np.array(chances), *IDENTIFYING_SHARES)
-    pairs = zip(fine, limits, strict=True)
-    if has_common or not any(_share_of_equal_rows(codes[:, j], inverse) >= t for j, t in pairs):
+    distinct = codes[first]
+    if has_common or not (
+        _has_identifying_column(codes, distinct, inverse, np.flatnonzero(is_fine))
+        or (len(first) >= MIN_DISTINCT and _have_identifying_halves(codes, inverse))
+    ):
         return np.arange(n), np.arange(n)
     order = np.argsort(first)
     return first[order], np.argsort(order)[inverse]
+
+
+def _has_identifying_column(codes, distinct, owners, fine):
+    """Return whether equal values of a fine column are in equal rows more often than by chance."""
+    shares = [_count_pairs(x[x >= 0]) / len(distinct) ** 2 for x in distinct.T]
+    chances = np.array([np.prod(np.delete(shares, j)) for j in fine])
+    limits = np.clip(CHANCE_FACTOR * chances, *IDENTIFYING_SHARES)
+    found = np.array([_share_of_equal_rows(codes[:, j], owners) for j in fine])
+    return bool((found >= limits).any())
+
+
+def _have_identifying_halves(codes, owners):
+    """Return whether nearly all pairs that are equal in half of the columns are equal rows.
+
+    The halves have every second column, in the order of the numbers of distinct values.
+    """
+    order = np.argsort([-len(np.unique(column)) for column in codes.T], kind="stable")
+    halves = (find_unique_rows(codes[:, order[k::2]])[1] for k in range(2))
+    return all(_share_of_equal_rows(half, owners) >= IDENTIFYING_SHARES[1] for half in halves)
 
 
 def _share_of_equal_rows(column, owners):
