@@ -29,6 +29,7 @@ __all__ = [
 N_SHOWN = 8  # names or values in an error message
 MAX_REAL_CATEGORIES = 50
 GRID_RATIO, GRID_TOLERANCE = 4, 1e-3  # places of a grid per value, and rounding errors of a place
+MAX_PLACES, LEAST = 1e15, 1e-300
 GIVE_ALL = "Give all categories in categories= before fit"
 GIVE_TYPE = (
     'If the column has numbers rather than codes, give it the type "integer" or "continuous" in '
@@ -161,12 +162,14 @@ def _has_fine_values(column):
     Rounded numbers are on a grid. Years fill one.
     """
     values = _to_numeric(column[~missing_mask(column)])
-    values = np.unique(values.astype(float)) if values.dtype.kind in "iuf" else np.zeros(0)
+    values = values.astype(float) if values.dtype.kind in "iuf" else np.zeros(0)
     values = values[np.isfinite(values)]
+    largest = max(np.abs(values).max(initial=0.0), LEAST)
+    values = np.unique(values / largest)  # their differences do not overflow
     if len(values) < 3:  # two numbers are on a grid
         return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        places = (values - values[0]) / np.diff(values).min()
+    with np.errstate(over="ignore"):
+        places = np.minimum((values - values[0]) / np.diff(values).min(), MAX_PLACES)
     is_on_grid = np.abs(places - np.rint(places)).max() < GRID_TOLERANCE
     return not is_on_grid or bool(places[-1] > GRID_RATIO * len(values))
 
