@@ -588,8 +588,8 @@ def test_copies_of_rows(seed):
     assert (np.diff(first) > 0).sum() == n - 1
     labels, weights, age = np.zeros(600), np.ones(600), rng.integers(70, size=600)
     zeros = np.where(rng.random((2, 600)) < 0.5, 0.0, fine := rng.normal(size=(2, 600)))
-    few = rng.poisson(1.0, (2, 600)), rng.integers(0, 3, (5, 600)), zeros
-    for natural in ([age], [age, age // 2], [age // 9, age], [age, text[age % 9]], *few):
+    few = rng.poisson(1.0, (2, 600)), rng.integers(0, 3, (5, 600)), zeros, fine * (age < 30)
+    for natural in ([age], [age, age // 2], [age**3 * 9.9, zeros[0] > 0], zeros > 0, *few):
         assert len(merge_copies(list(natural), labels, weights)[0]) == 600
     for n_copies in (2, 5, 24, 50):
         rows = np.arange(600) % (600 // n_copies)

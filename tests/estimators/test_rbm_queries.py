@@ -526,8 +526,9 @@ def test_a_model_of_independent_columns_is_reported(alpha, seed):
         model = RBM(4, alpha=alpha, random_state=seed).fit(exclusive(1000, 16, seed))
     assert not model.converged_
     noise = np.random.default_rng(seed).random((1000, 16)) < np.linspace(0.002, 0.5, 16)
-    model = RBM(4, alpha=alpha, random_state=seed).fit(noise.astype(int))
-    assert model.converged_
+    for weights in (None, np.append(1e8, np.ones(999))):
+        model = RBM(4, alpha=alpha, random_state=seed).fit(noise.astype(int), sample_weight=weights)
+        assert model.converged_
     with pytest.warns(ConvergenceWarning, match="No hidden unit depends on the rows"):
         weighted = RBM(4, alpha=1.0, random_state=seed).fit(
             np.repeat(bits(300, 4), 2, axis=1), sample_weight=np.arange(300)
