@@ -43,7 +43,7 @@ COLUMNS = {
     "numpy_binary": "numpy binary, ns",
     "pgmpy": "pgmpy, ns",
     "pgmpy_setup": "pgmpy set-up, s",
-    "gap": "largest gap of marginals",
+    "gap": "largest difference of marginals",
     "gap_in_errors": "in standard errors",
 }
 
@@ -308,7 +308,7 @@ def main(argv=None):
 
 NOTES = (
     f"Processor time, one thread, {N_CHAINS} chains (pgmpy: one); medians of interleaved runs.",
-    "Gap: largest difference of P(x_i = 1) between any two methods, including exact inference.",
+    "The differences of P(x_i = 1) are those between any two methods, including exact inference.",
 )
 
 COUPLED_NOTES = (
