@@ -234,6 +234,8 @@ def _raise_invalid_state(X, wrong, states, names):
         "Give a threshold as binarize= (numbers above it become the upper state), or data with "
         "these two states only, for example by rounding."
     )
+    if states == (0, 1):
+        remedy += " RBM.fit also takes numbers from 0 to 1 (sklearn.preprocessing.MinMaxScaler)."
     if np.isin(X, (0, 1)).sum() == (~np.isnan(X)).sum():
         remedy = "All values are 0 or 1: set states=(0, 1)."
     raise ValueError(

@@ -201,7 +201,8 @@ def _read_table(estimator, X, sequence_ids, graph, reset):
         estimator,
         X,
         reset=reset,
-        remedy="encode it (sklearn.preprocessing.OneHotEncoder, skmrf.SequenceVectorizer).",
+        remedy="encode it (sklearn.preprocessing.OneHotEncoder). In a list of sequences of words, "
+        "give each word as a dict of features, such as {'word': 'the'}.",
         accept_sparse="csr",
         dtype=np.float64,
     )

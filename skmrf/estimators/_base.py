@@ -13,7 +13,41 @@ from ..learners.registry import make_learner
 from ..training import checkpoints
 
 
-class LearnedEstimator(CallbackSupportMixin, BaseEstimator):
+class NestedEstimator(BaseEstimator):
+    """Base class of estimators with parameters that may be strings or objects with parameters."""
+
+    def set_params(self, **params):
+        """Set parameters of this estimator.
+
+        Parameters
+        ----------
+        **params
+            Values of parameters. A name such as ``learner__n_chains`` is a parameter of the object
+            ``learner``.
+
+        Returns
+        -------
+        self
+            This estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no parameter of this name, or if a name such as ``learner__n_chains`` is
+            given while ``learner`` is a string or None.
+        """
+        for name in params:
+            part, _, option = name.partition("__")
+            value = params.get(part, vars(self).get(part, self))
+            if option and isinstance(value, str | None):
+                raise ValueError(
+                    f"{name} needs an object {part} with parameters, but {part} is {value!r}. "
+                    f"First set {part} to an instance of its class."
+                )
+        return super().set_params(**params)
+
+
+class LearnedEstimator(CallbackSupportMixin, NestedEstimator):
     """Base class of estimators that learn an energy with a learner of :mod:`skmrf.learners`.
 
     A subclass has its own method ``fit``. It overrides no method of this class. Only an estimator

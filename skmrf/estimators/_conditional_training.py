@@ -51,7 +51,7 @@ class MappedSolver(PenalizedSolver):
     ----------
     data : Batch
         Training rows: inputs ``X`` and targets ``Y``.
-    penalty : {"l2", "l1", "group-l1"}
+    penalty : {"l2", "l1", "elasticnet", "group-l1"}
         Penalty on the weights.
     light : bool, default=False
         Whether the weight of the strongest input of each output has a weaker penalty.
@@ -138,7 +138,7 @@ class LogisticStart:
         alpha : float or "auto"
             Strength of the penalty. "auto" chooses it by cross-validation, and chooses whether the
             weight of the strongest input of each output is penalised less.
-        penalty : {"l2", "l1", "group-l1"}
+        penalty : {"l2", "l1", "elasticnet", "group-l1"}
             Penalty on the weights.
         rows : Batch
             All rows, for cross-validation.
@@ -231,7 +231,7 @@ class LogisticStart:
             Rows of the returned logistic regressions.
         held_out : Batch
             Held-out rows.
-        penalty : {"l2", "l1", "group-l1"}
+        penalty : {"l2", "l1", "elasticnet", "group-l1"}
             Penalty on the weights.
 
         Returns

@@ -266,10 +266,10 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     def _given_codes(self, given):
         if given is not None and not isinstance(given, dict):
-            if isinstance(given, str) or np.ndim(given) == 0:
+            if isinstance(given, str) or np.ndim(given) < 2:
                 raise ValueError(
-                    "given must be a dict {column: value}, or rows with nan for the entries to "
-                    f"draw; got {given!r}."
+                    "given must be a dict {column: value}, or a two-dimensional table with nan for "
+                    f"the entries to draw; got {given!r}."
                 )
             return self._encode(given)
         return self._encoder.encode_row(self._given_row(given or {}))
@@ -348,6 +348,18 @@ def _warn_wide(result):
     )
 
 
+GRAPH_QUERIES = {
+    "log_partitions": row_queries.row_log_partitions,
+    "marginals": row_queries.row_marginals,
+    "modes": row_queries.row_modes,
+}
+LATENT_QUERIES = {
+    "log_partitions": row_queries.latent_log_partitions,
+    "marginals": row_queries.latent_marginals,
+    "modes": row_queries.latent_modes,
+}
+
+
 class VisibleEstimator(EnergyEstimator):
     """Base class of estimators of discrete models whose data can have missing entries."""
 
@@ -359,11 +371,11 @@ class VisibleEstimator(EnergyEstimator):
         return self._cache["graph"]
 
     def _row_query(self, name, codes):
-        """Return the result of a function of ``row_queries``, the latent variables summed out."""
-        has_latent = self.energy_.has_latent
-        model = self.energy_.astype(float) if has_latent else self._graph
-        query = getattr(row_queries, ("latent_" if has_latent else "row_") + name)
-        return query(model, codes, max_bytes=self.max_bytes, rng=self._rng())
+        """Return the result of a query for each row, with the latent variables summed out."""
+        if self.energy_.has_latent:
+            return LATENT_QUERIES[name](self.energy_.astype(float), codes, rng=self._rng())
+        options = {"max_bytes": self.max_bytes, "rng": self._rng()}
+        return GRAPH_QUERIES[name](self._graph, codes, **options)
 
     def score_samples(self, X):
         """Return the log-likelihood of the observed entries of each row, in nats.

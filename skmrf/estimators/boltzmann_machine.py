@@ -81,9 +81,10 @@ class BoltzmannMachine(VisibleEstimator):
         "inverse" divides it by ``1+t/100`` after t updates. The first rate is 0.03 for Adam, 0.1
         for SGD and 0.02 for momentum. A float is a constant rate. An instance of a schedule of
         :mod:`skmrf.training` has its own parameters.
-    penalty : {"l2", "l1", "group-l1"}, default="l2"
+    penalty : {"l2", "l1", "elasticnet", "group-l1"}, default="l2"
         Penalty on the couplings of ``states`` and on the weights of hidden units. Biases are not
-        penalised. With "group-l1" each coupling and the weights of each hidden unit are a group.
+        penalised. "elasticnet" is the mean of "l1" and "l2". With "group-l1" each coupling and the
+        weights of each hidden unit are a group.
         With ``alpha="auto"``, "l2" is half the squared distance of the couplings from zero, or from
         the couplings of a Chow-Liu forest: a tree of highest likelihood, without the edges that an
         extended Bayesian information criterion rejects. The centre with the higher log-likelihood

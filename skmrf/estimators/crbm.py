@@ -71,10 +71,10 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         halves it every 1000 updates, and "inverse" divides it by ``1+t/100`` after t updates. Their
         first rate is 0.03 for Adam, 0.1 for SGD and 0.02 for momentum. A float is a constant rate.
         An instance of a schedule of :mod:`skmrf.training` has its own parameters.
-    penalty : {"l2", "l1", "group-l1"}, default="l2"
-        Penalty on the weights. Biases are not penalised. The groups of "group-l1" are the weights
-        between a hidden unit and all outputs, between a hidden unit and all inputs, and between an
-        output and all inputs.
+    penalty : {"l2", "l1", "elasticnet", "group-l1"}, default="l2"
+        Penalty on the weights. Biases are not penalised. "elasticnet" is the mean of "l1" and "l2".
+        The groups of "group-l1" are the weights between a hidden unit and all outputs, between a
+        hidden unit and all inputs, and between an output and all inputs.
     alpha : float or "auto", default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean objective
         of a row, which is the log-likelihood in nats for learners by maximum likelihood. 0 means no

@@ -83,9 +83,9 @@ class DiscreteMRF(VisibleEstimator):
         "inverse" divides it by ``1+t/100`` after t updates. The first rate is 0.03 for Adam, 0.1
         for SGD and 0.02 for momentum. A float is a constant rate. An instance of a schedule of
         :mod:`skmrf.training` has its own parameters.
-    penalty : {"l2", "l1", "group-l1"}, default="l2"
+    penalty : {"l2", "l1", "elasticnet", "group-l1"}, default="l2"
         Penalty on the tables of two or more columns. Tables of single columns are not penalised.
-        With "group-l1" each table is a group.
+        With "group-l1" each table is a group. "elasticnet" is the mean of "l1" and "l2".
     alpha : float or "auto", default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty.
@@ -167,7 +167,7 @@ class DiscreteMRF(VisibleEstimator):
     log_partition_interval_ : tuple of float
         Lower and upper limit of log Z in nats. They are equal if log Z is exact.
     log_partition_method_ : str
-        How log Z was computed: "exact" or "ais" (annealed importance sampling).
+        How log Z was computed: "exact", "ais" (annealed importance sampling) or "ladder".
     history_ : dict of lists
         Diagnostics of training: one list per quantity, with one entry per epoch.
     n_iter_ : int

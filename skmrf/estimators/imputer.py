@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,7 +28,7 @@ from .._data.frames import (
 from .._utils.codes import MISSING
 from .._utils.parameters import check_choice, check_flag, check_generator, check_number
 from .._utils.warn import warn_caller
-from ._base import LearnedEstimator, unchanged_on_error
+from ._base import LearnedEstimator, NestedEstimator, unchanged_on_error
 from ._imputation import CodeModel, ModelChoice
 from .boltzmann_machine import BoltzmannMachine
 from .discrete_mrf import DiscreteMRF
@@ -40,7 +40,7 @@ IGNORE_UNSEEN = 'Use handle_unknown="ignore" to keep the category'
 MODELS = DiscreteMRF, BoltzmannMachine, NNMRFDensity
 
 
-class MRFImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class MRFImputer(OneToOneFeatureMixin, TransformerMixin, NestedEstimator):
     """Imputation of missing values by a Markov random field.
 
     A Markov random field of all columns is learned from incomplete rows. Each missing entry is

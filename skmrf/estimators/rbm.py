@@ -66,10 +66,11 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         and 0.02 for momentum. A float is a constant rate. An instance of a schedule of
         :mod:`skmrf.training` has its own parameters. After a fit that converged, "adaptive" stays
         at its last, smallest rate in :meth:`partial_fit`.
-    penalty : {"l2", "l1", "group-l1"}, default="l2"
-        Penalty on the weights. Biases are not penalised. With "group-l1" the weights of a hidden
-        unit are a group. "l1" and "group-l1" keep weights at zero that start near zero. With them,
-        first learn without a penalty, then continue with ``warm_start=True``.
+    penalty : {"l2", "l1", "elasticnet", "group-l1"}, default="l2"
+        Penalty on the weights. Biases are not penalised. "elasticnet" is the mean of "l1" and "l2".
+        With "group-l1" the weights of a hidden unit are a group. All but "l2" keep weights at zero
+        that start near zero: first learn without a penalty, then continue with
+        ``warm_start=True``.
     alpha : float or "auto", default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. 0 means no penalty. "auto" compares short fits with "pcd":

@@ -2,7 +2,6 @@
 
 from copy import deepcopy
 
-from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -23,7 +22,7 @@ from ..structure.training_settings import Schedule
 from ..training import checkpoints
 from ..training.part_reports import Bootstraps
 from ..training.reports import EpochReports
-from ._base import LearnedEstimator, unchanged_on_error
+from ._base import LearnedEstimator, NestedEstimator, unchanged_on_error
 from ._structure import (
     collect_results,
     encode_part,
@@ -43,7 +42,7 @@ def _takes_partial_fit(estimator):
     return make_search(estimator.search).takes_partial_fit
 
 
-class MRFStructureLearner(CallbackSupportMixin, BaseEstimator):
+class MRFStructureLearner(CallbackSupportMixin, NestedEstimator):
     r"""Structure learner of pairwise Markov random fields.
 
     Two columns are joined by an edge unless they are independent given all other columns. The

@@ -159,6 +159,7 @@ def answer(methods, method, model, options, fallback=None, **arguments):
     check_choice("method", method, ("auto", *methods))
     if method != "auto":
         return method, call_method(methods, method, model, options, **arguments)
+    check_options(method, methods[fallback or "gibbs"], options)
     with limit_time(0.5 * remaining_time()), suppress(TimeoutError):
         if model.is_exact_feasible():
             return "exact", call_method(methods, "exact", model, {}, **arguments)

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._utils.codes import check_evidence
 from .._utils.interrupts import limit_time, remaining_time
-from .._utils.parameters import check_bytes, check_choice, check_number
+from .._utils.parameters import check_bytes, check_choice, check_number, check_options
 from .._utils.results import Assignment
 from .._utils.warn import warn_caller
 from ..energies.protocols import check_energy
@@ -324,6 +324,8 @@ def marginal_map(
     maximised = _variable_mask(variables, model.graph.n_variables)
     check_choice("method", method, ("auto", *MARGINAL_MODES))
     chosen = method
+    if method == "auto":
+        check_options(method, MARGINAL_MODES["bp"], options)
     with limit_time(check_time_limit(time_limit)):
         if method == "auto":
             chosen = "exact" if model.is_exact_feasible(maximised=maximised) else "bp"

@@ -314,7 +314,7 @@ def warn_inexact_samples():
     )
 
 
-def latent_log_partitions(energy, X, *, rng=None, **_):
+def latent_log_partitions(energy, X, *, rng=None):
     """Return the result of :func:`row_log_partitions` for a model with hidden units.
 
     Rows with at most 10 missing entries are exact. The others are estimated by annealed importance
@@ -376,7 +376,7 @@ def latent_samples(energy, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, **options):
     return draw_visible(energy, rows, inverse.ravel(), rng)
 
 
-def latent_marginals(energy, X, *, rng=None, **_):
+def latent_marginals(energy, X, *, rng=None):
     """Return the result of :func:`row_marginals` for a model with hidden units.
 
     Rows with at most 10 missing entries are exact. The others are averages over Gibbs chains.
@@ -410,7 +410,7 @@ def latent_marginals(energy, X, *, rng=None, **_):
     return [np.stack([1.0 - p, p], axis=1) for p in ones.T]
 
 
-def latent_modes(energy, X, *, rng=None, **_):
+def latent_modes(energy, X, *, rng=None):
     """Return the result of :func:`row_modes` for a model with hidden units, which are summed out.
 
     Rows with at most 10 missing entries are exact. The others are the best states that simulated

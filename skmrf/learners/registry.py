@@ -143,12 +143,12 @@ def _describe(unmet, energy_type, kind):
     reasons = []
     if protocols:
         reasons.append(
-            f"it requires an energy that is a {' and a '.join(protocols)}, but "
-            f"{energy_type.__name__} is not"
+            f"this learner needs a model of the type {' and '.join(protocols)}, but the model is "
+            f"of the type {energy_type.__name__}"
         )
     if kind.__name__ in unmet:
-        reasons.append(f"it is not a {kind.__name__}")
-    return " and ".join(reasons) + "."
+        reasons.append(f"the learner must be of the type {kind.__name__}")
+    return "; ".join(reasons) + "."
 
 
 def make_learner(learner, energy_type, *, kind=Learner, owner, others=()):

@@ -222,6 +222,7 @@ def log_partition_bounds(
     check_energy(energy)
     check_choice("method", method, METHODS)
     if method == "auto":
+        check_options(method, ais, options, ("random_state",))
         model = expectations.quick_exact_model(energy, max_bytes=max_bytes)
         if model is not None:
             return _exact_result(energy, model)

@@ -221,8 +221,8 @@ def check_optimizer(optimizer, solvable=True):
     check_choice("optimizer", optimizer, names)
     if optimizer == "lbfgs" and not solvable:
         raise ValueError(
-            'optimizer="lbfgs" needs a deterministic objective, but this learner has none on these '
-            f"data; use one of {sorted(OPTIMIZERS)}."
+            'optimizer="lbfgs" needs a deterministic objective. This learner has none, or not with '
+            f"missing entries. Use one of {sorted(OPTIMIZERS)}, or another learner."
         )
 
 

@@ -9,10 +9,14 @@ from estimator_models import classes, small
 from sklearn.base import clone
 
 from skmrf import (
+    CRF,
     RBM,
     BoltzmannMachine,
     CRBMStructuredPredictor,
     DiscreteMRF,
+    MRFImputer,
+    MRFStructureLearner,
+    NNMRFDensity,
 )
 from skmrf.learners import CD, LSSVM, MLEBP, MSSVM, PCD, CDPercLoss
 
@@ -168,8 +172,9 @@ def test_sample_errors():
         model.sample(given={"town": "a"})
     with pytest.raises(ValueError, match=r"given must have one value for each column; got \['"):
         model.sample(2, given={"age": ["young", "old"]})
-    with pytest.raises(ValueError, match="given must be a dict"):
-        model.sample(given=3)
+    for given in (3, "young", ["young", None]):
+        with pytest.raises(ValueError, match=r"given must be a dict .*, or a two-dimensional"):
+            model.sample(given=given)
     with pytest.raises(ValueError, match="Column 'city' has the category 'z'"):
         model.sample(given={"city": "z"})
     with pytest.raises(ValueError, match="given has 3 rows; give one row, or n_samples=2 rows"):
@@ -516,3 +521,28 @@ def test_huge_weights_and_penalties():
     np.testing.assert_allclose(found, expected, atol=1e-5)
     independent = DiscreteMRF(learner="exact", alpha=10**30).fit(X)
     np.testing.assert_allclose(independent.log_potentials_[-1], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name", "value"),
+    [
+        (DiscreteMRF(), "learner__n_chains", "learner is 'auto'"),
+        (NNMRFDensity(), "potentials__alpha", "potentials is 'gaussian'"),
+        (MRFStructureLearner(), "learner__n_chains", "learner is 'auto'"),
+        (MRFImputer(), "estimator__alpha", "estimator is None"),
+        (DiscreteMRF(), "rows__alpha", "Invalid parameter 'rows'"),
+    ],
+)
+def test_parameters_of_a_string_raise(estimator, name, value):
+    with pytest.raises(ValueError, match=value):
+        estimator.set_params(**{name: 3})
+
+
+def test_parameters_of_an_object_that_is_given_with_them():
+    model = RBM().set_params(learner=PCD(), learner__n_chains=3)
+    assert model.learner.n_chains == 3
+
+
+def test_words_instead_of_features():
+    with pytest.raises(ValueError, match="'the', which is not a number.* give each word as a dict"):
+        CRF().fit([["the", "cat"]], [["D", "N"]])

@@ -119,9 +119,9 @@ class NetworkPotentials(BaseEstimator):
         it by ``1+t/100`` after t updates. Their first rate is 0.03 for Adam, 0.1 for SGD and 0.02
         for momentum. A float is a constant rate. An instance of a schedule of :mod:`skmrf.training`
         has its own parameters.
-    penalty : {"l2", "l1", "group-l1"}, default="l2"
+    penalty : {"l2", "l1", "elasticnet", "group-l1"}, default="l2"
         Penalty on the weights of the networks. Biases and scales of the networks are not penalised.
-        With "group-l1" each network is a group.
+        With "group-l1" each network is a group. "elasticnet" is the mean of "l1" and "l2".
     alpha : "auto" or float, default="auto"
         Strength of the penalty. ``alpha`` times the penalty is subtracted from the mean
         log-likelihood of a row in nats. "auto" is 1 divided by the number of training rows, in
