@@ -544,5 +544,5 @@ def test_parameters_of_an_object_that_is_given_with_them():
 
 
 def test_words_instead_of_features():
-    with pytest.raises(ValueError, match="'the', which is not a number.* give each word as a dict"):
+    with pytest.raises(ValueError, match=r"'the', which is not a number.* as a dict of"):
         CRF().fit([["the", "cat"]], [["D", "N"]])
