@@ -32,7 +32,7 @@ from skmrf.samplers import Product, spawn_generators, sweep
 N_CHAINS = 512
 MAX_ENTRIES = 2**19  # of pgmpy's tables of conditionals
 EXACT_STATES = 2**16
-N_COUPLED_CHAINS, SWEEPS_A_CALL = 1000, 50
+N_COUPLED_CHAINS, SWEEPS_PER_CALL = 1000, 50
 COLUMNS = {
     "model": "model",
     "cliques": "cliques a variable",
@@ -281,7 +281,7 @@ def measure_coupled(name, energy, fast):
     run = skmrf_sampler(energy, X, rng)
     before = run(10 if fast else 100).copy()
     flips = np.mean(run(1) != before)
-    n_sweeps = 2 if fast else SWEEPS_A_CALL
+    n_sweeps = 2 if fast else SWEEPS_PER_CALL
     V, (coupling, weights, *_) = before.astype(energy.weights.dtype), energy.conditionals()
     calls = {"nanoseconds": lambda: run(n_sweeps), "fields": lambda: V @ coupling}
     if weights.size:
@@ -312,7 +312,7 @@ NOTES = (
 )
 
 COUPLED_NOTES = (
-    f"Processor time, one thread, {N_COUPLED_CHAINS:,} chains, {SWEEPS_A_CALL} sweeps a call; "
+    f"Processor time, one thread, {N_COUPLED_CHAINS:,} chains, {SWEEPS_PER_CALL} sweeps a call; "
     "medians of interleaved runs.",
     "The last two columns are parts of the time: products with the weights of hidden units, and "
     "the product with the couplings at the start of a call.",

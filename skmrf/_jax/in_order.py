@@ -17,7 +17,7 @@ except ImportError:  # JAX 0.11 says that a later version will not have it
     triton = None
 
 CHAINS = "skmrf_chains"  # axis that is divided among devices; not a name in a mesh of the user
-CHAINS_A_KERNEL = 16, 4  # most and fewest of a kernel that draws variables one after the other
+CHAINS_PER_KERNEL = 16, 4  # most and fewest of a kernel that draws variables one after the other
 MAX_TILE = 2**15  # fields of such a kernel, so many that the registers of eight warps hold them
 WARP_TILE = 2**12  # fields that the registers of a warp hold
 STATES_WARP_TILE = 2**11  # scores of states that a warp holds, beside the changes of the scores
@@ -87,7 +87,7 @@ def _draw_states_of_chains(*arrays):
 
 def _run_on_platform(kernel, loop, arrays):
     """Run a kernel on a GPU if the registers hold the fields of few chains, else a loop."""
-    if triton is None or _padded_length(len(arrays[0])) * CHAINS_A_KERNEL[1] > MAX_TILE:
+    if triton is None or _padded_length(len(arrays[0])) * CHAINS_PER_KERNEL[1] > MAX_TILE:
         return loop(*arrays)
     return jax.lax.platform_dependent(*arrays, cuda=kernel, default=loop)
 
@@ -108,7 +108,7 @@ def kernel_in_order(coupling, scale, field, noise, V, *, interpret=False):
     """Draw variables one after the other, with a single GPU kernel for a group of chains."""
     n, n_chains = V.shape
     rows = _padded_length(n)
-    group = min(CHAINS_A_KERNEL[0], MAX_TILE // rows)
+    group = min(CHAINS_PER_KERNEL[0], MAX_TILE // rows)
     columns = -(-n_chains // group)
     more_chains = columns * group - n_chains
     padded = [jnp.pad(a, ((0, rows - n), (0, more_chains))) for a in (field, noise, V)]
@@ -164,7 +164,7 @@ def kernel_states_in_order(coupling, first, sizes, scale, scores, V, *, interpre
     """Draw variables with any number of states, with a GPU kernel for a group of chains."""
     n_states, (n, n_chains) = len(coupling), V.shape
     columns = _padded_length(n_states)
-    group = min(CHAINS_A_KERNEL[0], MAX_TILE // columns)
+    group = min(CHAINS_PER_KERNEL[0], MAX_TILE // columns)
     n_groups = -(-n_chains // group)
     more_chains, more_states = n_groups * group - n_chains, columns - n_states
     scores = jnp.pad(scores, ((0, more_chains), (0, more_states)))

@@ -14,7 +14,7 @@ from .._utils.namespaces import namespace, without_diagonal
 from .._utils.parallel import gram_matrix
 from .conditionals import BinaryConditionals, StateConditionals
 
-BYTES_A_COUPLING = 12  # of the matrix, of its positions and of its gradient
+BYTES_PER_COUPLING = 12  # of the matrix, of its positions and of its gradient
 MAX_TOTAL_STATES = 46_340  # so that positions in the matrix have 32 bits
 LARGEST = 1e5  # log-potential of a centred table; float32 rounds larger ones by more than 0.004
 
@@ -26,7 +26,7 @@ def check_pairs(layout, max_bytes=np.inf):
     """
     advice = 'Use other cliques, or device="cpu".'
     n_total = int(layout.n_states.sum())
-    needed, limit = (BYTES_A_COUPLING * float(n) ** 2 for n in (n_total, MAX_TOTAL_STATES))
+    needed, limit = (BYTES_PER_COUPLING * float(n) ** 2 for n in (n_total, MAX_TOTAL_STATES))
     if needed > min(max_bytes, limit):
         raise ValueError(
             f"A device of JAX needs about {needed:.4g} bytes for couplings of all {n_total} states "

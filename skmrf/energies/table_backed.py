@@ -17,7 +17,7 @@ from .layout import Layout
 from .protocols import DiscreteEnergy
 
 NAME = "log_potentials"
-ENTRIES_A_UNIT = 2**19  # rows times cliques that are worth a thread, about a millisecond
+ENTRIES_PER_UNIT = 2**19  # rows times cliques that are worth a thread, about a millisecond
 CHUNK = 4096  # rows per block, so that the positions of their entries stay in the CPU cache
 MAX_DENSE_VARIABLES = 1024  # up to here a full coupling matrix is cheap, however sparse it is
 COUPLING_LIMIT = 1e6  # differences of larger log-potentials would round away smaller ones
@@ -203,7 +203,7 @@ class TableBackedEnergy(DiscreteEnergy):
         """
         ptr, variables, strides, starts = self.layout.structure
         is_tied = self.layout.is_tied
-        size = len(starts) if is_tied else max(ENTRIES_A_UNIT // max(len(weights), 1), 1)
+        size = len(starts) if is_tied else max(ENTRIES_PER_UNIT // max(len(weights), 1), 1)
 
         def add(first):
             given = ptr[first : first + size + 1], variables, strides, starts[first : first + size]

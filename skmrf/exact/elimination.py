@@ -14,10 +14,10 @@ from .._utils.interrupts import check_time
 from .tree_decomposition import build_tree, forecast
 
 DEFAULT_MAX_BYTES = 4 * 2**30
-ENTRIES_A_CALL = 2**23
+ENTRIES_PER_CALL = 2**23
 ALL_BLOCKS = 2**62
-MESSAGES_A_CHUNK = 2**21
-UNIFORMS_A_CALL = 2**20
+MESSAGES_PER_CHUNK = 2**21
+UNIFORMS_PER_CALL = 2**20
 
 
 def prepare(layout, observed=None, *, maximised=None, max_bytes=DEFAULT_MAX_BYTES):
@@ -66,7 +66,7 @@ def memory_message(cost, max_bytes):
 
 def _row_chunks(plan, n_rows):
     """Return slices of rows whose elimination messages have a limited size."""
-    size = int(np.clip(MESSAGES_A_CHUNK // max(plan.n_messages, 1), 1, 1024))
+    size = int(np.clip(MESSAGES_PER_CHUNK // max(plan.n_messages, 1), 1, 1024))
     return [slice(s, min(s + size, n_rows)) for s in range(0, n_rows, size)]
 
 
@@ -82,14 +82,14 @@ def _bucket_runs(plan, n_rows, cut=0):
     runs, first, total = [], 0, 0
     for k in range(len(outer)):
         entries = outer[k] * inner[k] * n_rows
-        if total and total + entries > 2 * ENTRIES_A_CALL:
+        if total and total + entries > 2 * ENTRIES_PER_CALL:
             runs.append((everything, (first, k, 0, ALL_BLOCKS)))
             first, total = k, 0
         total += entries
-        if entries > 2 * ENTRIES_A_CALL:
+        if entries > 2 * ENTRIES_PER_CALL:
             runs += _split_bucket(k, n_rows, outer[k], inner[k])
             first, total = k + 1, 0
-        elif total >= ENTRIES_A_CALL or k + 1 == cut:
+        elif total >= ENTRIES_PER_CALL or k + 1 == cut:
             runs.append((everything, (first, k + 1, 0, ALL_BLOCKS)))
             first, total = k + 1, 0
     if first < len(outer):
@@ -99,7 +99,7 @@ def _bucket_runs(plan, n_rows, cut=0):
 
 def _split_bucket(k, n_rows, outer, inner):
     """Split the computation of bucket k by rows, and the blocks of a row into short ranges."""
-    size = max(1, ENTRIES_A_CALL // inner)
+    size = max(1, ENTRIES_PER_CALL // inner)
     ranges = [(o, min(o + size, outer)) for o in range(0, outer, size)]
     return [(slice(b, b + 1), (k, k + 1, *blocks)) for b in range(n_rows) for blocks in ranges]
 
@@ -430,7 +430,7 @@ def sample(plan, flat, n_samples, rng, X=None):
     flat = read_only(flat)
     drawn = np.repeat(X, n_samples, axis=0)
     shared = np.zeros(n_samples, dtype=np.int64)
-    size = max(1, UNIFORMS_A_CALL // max(n_buckets, 1))
+    size = max(1, UNIFORMS_PER_CALL // max(n_buckets, 1))
     for s in range(0, n_samples, size):
         c = slice(s, min(s + size, n_samples))
         uniforms = rng.random((c.stop - s, n_buckets))

@@ -23,7 +23,7 @@ from .enumeration import LayerSum, TwoBlockSum, VisibleSum
 from .tree_decomposition import build_tree, forecast
 
 MAX_ENTRIES = 1.5e9  # table entries that take about a minute
-ENTRIES_A_SECOND = MAX_ENTRIES / 60
+ENTRIES_PER_SECOND = MAX_ENTRIES / 60
 MAX_WEIGHTS_PER_UNIT = 4  # non-zero weights per unit, up to which elimination may be cheap
 
 
@@ -130,7 +130,7 @@ def _count_interactions(energy):
 
 def max_quick_entries():
     """Return the number of table entries that take about a minute, or the remaining time."""
-    return min(MAX_ENTRIES, ENTRIES_A_SECOND * remaining_time())
+    return min(MAX_ENTRIES, ENTRIES_PER_SECOND * remaining_time())
 
 
 def exact_tables(energy):

@@ -18,7 +18,7 @@ from ..variational import arrangement, belief_propagation
 CONDITIONALS = ("auto", "bp", "exact")
 ORDERS = ("elimination", "index")
 EXACT_ENTRIES = 2**24  # table entries that "auto" visits at most for one set of samples
-ENTRIES_A_CALL = 2**23  # table entries times iterations; Ctrl-C is handled between two calls
+ENTRIES_PER_CALL = 2**23  # table entries times iterations; Ctrl-C is handled between two calls
 
 
 @dataclass(frozen=True)
@@ -396,12 +396,12 @@ class Prefixes:
     def _run(self, scope, starts, singles, ends):
         """Run belief propagation for each prefix, in short calls so that Ctrl-C works."""
         visits = max(self.arranged.visits(scope.cliques), 1)
-        rows = ENTRIES_A_CALL // (visits * self.how.max_iter)
+        rows = ENTRIES_PER_CALL // (visits * self.how.max_iter)
         for s in range(0, len(starts), max(rows, 1)):
             c = slice(s, s + max(rows, 1))
             how, messages, done = self.how.codes(), self.messages[c], 0
             if rows == 0:
-                how = self.how.codes(max(1, ENTRIES_A_CALL // visits))
+                how = self.how.codes(max(1, ENTRIES_PER_CALL // visits))
                 messages = np.zeros((1, len(self.work.messages))) if not len(messages) else messages
             while done < self.how.max_iter and (done == 0 or ends[s, 1] > how.tol):
                 how = how._replace(max_iter=min(how.max_iter, self.how.max_iter - done))

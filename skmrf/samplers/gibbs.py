@@ -29,10 +29,10 @@ from .layers import (
     sweep_tables_of_pairs,
 )
 
-UPDATES_A_UNIT = 50_000  # draws of a part of the chains that is worth a thread, about a ms
-MAX_BLOCKS_A_UNIT = 8
+UPDATES_PER_UNIT = 50_000  # draws of a part of the chains that is worth a thread, about a ms
+MAX_BLOCKS_PER_UNIT = 8
 N_UNITS = 16  # of short blocks; more threads would wait for Python's lock
-UPDATES_OF_SHORT_BLOCK = 4 * UPDATES_A_UNIT
+UPDATES_OF_SHORT_BLOCK = 4 * UPDATES_PER_UNIT
 CHUNK = 4096  # rows counted at once
 UPDATES_TO_SEND = 20_000_000  # takes about a second
 ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)  # inverse temperatures of annealing
@@ -368,10 +368,10 @@ def blocks_per_unit(energy, n_chains, n_sweeps):
         Number of blocks, from 1 to 8.
     """
     updates = max(BLOCK * n_sweeps * energy.sweep_work, 1.0)
-    n_blocks = UPDATES_A_UNIT / updates
+    n_blocks = UPDATES_PER_UNIT / updates
     if updates < UPDATES_OF_SHORT_BLOCK:
         n_blocks = max(n_blocks, n_chains / (BLOCK * N_UNITS))
-    return int(np.clip(np.ceil(n_blocks), 1, MAX_BLOCKS_A_UNIT))
+    return int(np.clip(np.ceil(n_blocks), 1, MAX_BLOCKS_PER_UNIT))
 
 
 def split_chains(n_chains, generators, n_blocks):

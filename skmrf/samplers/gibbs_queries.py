@@ -10,7 +10,7 @@ from .._utils.warn import warn_caller
 from .gibbs import Product, spawn_generators, sweep
 
 LOWEST_BETA, HIGHEST_BETA = 0.05, 12.0
-UPDATES_IN_A_PIECE = 2_000_000
+UPDATES_PER_PIECE = 2_000_000
 
 
 def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None, device="cpu"):
@@ -62,7 +62,7 @@ def _sweep_in_time(energy, X, generators, betas, n_jobs):
     if remaining_time() == np.inf:
         return sweep(energy, X, generators, betas=betas, n_jobs=n_jobs)[0]
     work = len(X) * energy.sweep_work
-    length = max(1, int(UPDATES_IN_A_PIECE // max(work, 1)))
+    length = max(1, int(UPDATES_PER_PIECE // max(work, 1)))
     for s in range(0, len(betas) - 1, length):
         X, _ = sweep(energy, X, generators, betas=betas[s : s + length + 1], n_jobs=n_jobs)
         if remaining_time() < 0:

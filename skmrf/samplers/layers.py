@@ -21,9 +21,9 @@ from ..energies.conditionals import (
 from ..energies.dense_tables import centre, conditionals_of_tables
 
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
-UPDATES_A_CALL = 1_000_000  # of variables, which take about 10 ms
-WEIGHTS_AN_UPDATE = 200  # weights of a matrix product that takes as long as an update
-STATES_A_DRAW = 100  # whose log-potentials a draw changes in 10 ns
+UPDATES_PER_CALL = 1_000_000  # of variables, which take about 10 ms
+WEIGHTS_PER_UPDATE = 200  # weights of a matrix product that takes as long as an update
+STATES_PER_DRAW = 100  # whose log-potentials a draw changes in 10 ns
 NO_COUPLING = np.zeros((0, 0))
 
 
@@ -81,7 +81,7 @@ def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, genera
     log_p, start = reference.log_p, reference.start
     odds = read_only((log_p[start + 1] - log_p[start]).astype(weights.dtype))
     given = *arrays, odds, log_p[start].sum() - weights.shape[1] * np.log(2.0)
-    n_updates = len(X) * (sum(weights.shape) + weights.size // WEIGHTS_AN_UPDATE)
+    n_updates = len(X) * (sum(weights.shape) + weights.size // WEIGHTS_PER_UPDATE)
     clamped = read_only(clamped)
     for path in split_path(betas, n_updates, len(betas)):
         seeds = random_seeds(generators, 2 * (len(path) - 1))
@@ -181,7 +181,7 @@ def sweep_tables_of_pairs(
     log_weights += (betas[-1] - betas[0]) * constant
     given = coupling, bias, reference.start, n_states, reference.log_p
     field, start = aligned_zeros(len(X), len(bias), bias.dtype), 0
-    for path in split_path(betas, X.size * (1 + len(bias) // STATES_A_DRAW), REFRESH):
+    for path in split_path(betas, X.size * (1 + len(bias) // STATES_PER_DRAW), REFRESH):
         seeds, is_new = random_seeds(generators, len(path) - 1), start % REFRESH == 0
         sweep_states(*given, path, order, clamped, seeds, is_new, field, X, log_weights)
         start += len(path) - 1
@@ -228,7 +228,7 @@ def split_path(betas, n_updates, longest):
         Pieces, whose ends are the starts of the next ones. All but the last one have the same
         number of sweeps, which is ``longest`` or a power of two.
     """
-    length = min(longest, 1 << max(UPDATES_A_CALL // max(n_updates, 1), 1).bit_length() - 1)
+    length = min(longest, 1 << max(UPDATES_PER_CALL // max(n_updates, 1), 1).bit_length() - 1)
     return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
 
 

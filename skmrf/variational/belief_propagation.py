@@ -20,7 +20,7 @@ from .._utils.parameters import check_choice, check_number
 from .arrangement import arrange
 
 SCHEDULES = {"flooding": FLOODING, "sequential": SEQUENTIAL, "residual": RESIDUAL}
-ENTRIES_A_CALL = 2**23
+ENTRIES_PER_CALL = 2**23
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def pass_messages(arranged, flat, how, x=None, start=None):
         messages[0] = _check_messages(start, len(work.messages))
     singles, ends = np.zeros((1, len(work.totals))), np.zeros((1, 2))
     n_iter, residual = 0, np.inf
-    piece = max(1, ENTRIES_A_CALL // max(arranged.visits(), 1))
+    piece = max(1, ENTRIES_PER_CALL // max(arranged.visits(), 1))
     while n_iter < how.max_iter and residual > how.tol:  # short calls, so that Ctrl-C is handled
         codes = how.codes(min(piece, how.max_iter - n_iter))
         propagate(

@@ -25,7 +25,7 @@ PRODUCTS = {"sum": kernels.SUM, "max": kernels.MAX, "mixed": kernels.MIXED}
 MAX_BLOCK_ROWS = 32  # largest number of rows in a block
 CACHE_LINE = 64  # bytes of a CPU cache line
 MAX_KEPT_BYTES = 2**23  # largest scratch array, in bytes, that is kept between calls
-MESSAGES_A_CALL = 5e8  # takes about 0.1 s
+MESSAGES_PER_CALL = 5e8  # takes about 0.1 s
 # Largest |W| for which products of ratios do not overflow; and largest sum of |W|, over weights of
 # one sign, in a segment.
 LIMITS = {np.dtype(np.float32): (35.0, 80.0), np.dtype(np.float64): (300.0, 600.0)}
@@ -404,7 +404,7 @@ def _split_rows(weights, totals, limit):
 def _run_in_blocks(run, couplings, rows, options, max_iter, n_jobs):
     """Run inference in blocks of rows, and return the results of the blocks in order."""
     work, n_rows = 2 * couplings.weights.size * max_iter, len(rows[0])
-    size = int(min(max(MESSAGES_A_CALL // max(work, 1), 1), MAX_BLOCK_ROWS))
+    size = int(min(max(MESSAGES_PER_CALL // max(work, 1), 1), MAX_BLOCK_ROWS))
     n_blocks = max(-(-n_rows // size), 1)
     bounds = [n_rows * k // n_blocks for k in range(n_blocks + 1)]
     tasks = [

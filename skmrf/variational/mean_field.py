@@ -12,7 +12,7 @@ from .._utils.interrupts import remaining_time
 from .._utils.parameters import check_number
 from ..energies.conditionals import TableConditionals
 
-ENTRIES_A_CALL = 2**23  # Ctrl-C is handled between two calls
+ENTRIES_PER_CALL = 2**23  # Ctrl-C is handled between two calls
 SUM_TOLERANCE = 1e-6
 
 
@@ -192,8 +192,8 @@ def _plan_kernel_calls(layout):
     """
     ptr, clique, _ = layout.incidence
     entries = np.concatenate([[0], np.cumsum(layout.table_size[clique])])[ptr] + np.arange(len(ptr))
-    n_runs = int(entries[-1] // ENTRIES_A_CALL) + 1
+    n_runs = int(entries[-1] // ENTRIES_PER_CALL) + 1
     cuts = np.searchsorted(entries, np.linspace(0, entries[-1], n_runs + 1)[1:-1])
     ends = [0, *np.unique(cuts[cuts > 0]).tolist(), len(ptr) - 1]
-    sweeps = max(1, int(ENTRIES_A_CALL // max(entries[-1], 1)))
+    sweeps = max(1, int(ENTRIES_PER_CALL // max(entries[-1], 1)))
     return list(pairwise(ends)), sweeps

@@ -33,7 +33,7 @@ from skmrf.variational.bipartite import coordinate_ascent, mean_field, propagate
 jax = pytest.importorskip("jax")
 from skmrf._jax import devices, open_device
 from skmrf._jax.chains import DeviceChains
-from skmrf._jax.in_order import CHAINS_A_KERNEL, kernel_in_order, loop_in_order
+from skmrf._jax.in_order import CHAINS_PER_KERNEL, kernel_in_order, loop_in_order
 
 pytestmark = pytest.mark.long
 N_CHAINS = 4000
@@ -164,7 +164,7 @@ def test_annealing_with_chains_at_different_temperatures():
 def test_kernel_of_a_gpu_draws_as_the_loop_does():
     """The kernel, interpreted on the CPU, and the loop draw the same states."""
     rng = np.random.default_rng(0)
-    for n, n_chains in ((5, 3), (17, CHAINS_A_KERNEL[0] + 1), (2049, 10)):
+    for n, n_chains in ((5, 3), (17, CHAINS_PER_KERNEL[0] + 1), (2049, 10)):
         coupling = couplings(rng, n).astype(np.float32)
         V = (rng.random((n, n_chains)) < 0.5).astype(np.float32)
         scale = rng.random(n_chains).astype(np.float32)

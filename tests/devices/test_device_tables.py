@@ -30,7 +30,7 @@ from test_device_inference import device_chains, exact_log_z, exact_rows, visibl
 from test_device_training import gradient_of_updates
 
 from skmrf._jax import devices, in_order, open_device
-from skmrf._jax.in_order import CHAINS_A_KERNEL, kernel_states_in_order, loop_states_in_order
+from skmrf._jax.in_order import CHAINS_PER_KERNEL, kernel_states_in_order, loop_states_in_order
 
 N_CHAINS = 4000
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -180,7 +180,7 @@ def test_chains_at_different_temperatures(seed):
 
 @pytest.mark.parametrize(
     ("n_states", "n_chains"),
-    [([3, 2, 4], 3), ([5] * 7, CHAINS_A_KERNEL[0] + 1), ([20] * 110, 5)],
+    [([3, 2, 4], 3), ([5] * 7, CHAINS_PER_KERNEL[0] + 1), ([20] * 110, 5)],
     ids=str,
 )
 def test_kernel_of_a_gpu_draws_as_the_loop_does(n_states, n_chains, seed):

@@ -175,9 +175,9 @@ def test_chunk_sizes_do_not_change_results(name, seed, monkeypatch):
         )
 
     whole = all_results()
-    monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
-    monkeypatch.setattr(elimination, "ENTRIES_A_CALL", 1)
-    monkeypatch.setattr(elimination, "UNIFORMS_A_CALL", 2 * len(plan.tree.variable))
+    monkeypatch.setattr(elimination, "MESSAGES_PER_CHUNK", 2 * plan.n_messages)
+    monkeypatch.setattr(elimination, "ENTRIES_PER_CALL", 1)
+    monkeypatch.setattr(elimination, "UNIFORMS_PER_CALL", 2 * len(plan.tree.variable))
     for left, right in zip(whole, all_results(), strict=True):
         assert_allclose(left, right, rtol=1e-14, atol=1e-14)
 
@@ -262,7 +262,7 @@ def test_impossible_row_in_a_later_chunk_is_named(seed, monkeypatch):
     X = np.zeros((9, 6), dtype=STATE)
     X[7, 0] = 1
     plan = elimination.prepare(graph.layout, np.arange(6) < 2)
-    monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
+    monkeypatch.setattr(elimination, "MESSAGES_PER_CHUNK", 2 * plan.n_messages)
     for query in (elimination.single_marginals, elimination.expected_moments, elimination.maximise):
         with pytest.raises(elimination.ImpossibleEvidence, match="evidence of row 7 has") as caught:
             query(plan, graph.flat, X)

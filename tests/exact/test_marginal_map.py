@@ -125,9 +125,9 @@ def test_chunk_sizes_do_not_change_results(name, seed, monkeypatch):
     X = possible_rows(*enumerate_states(graph), 7, np.random.default_rng(seed))
     plan = elimination.prepare(graph.layout, np.arange(5) == 1, maximised=np.arange(5) % 2 == 0)
     whole = elimination.marginal_map(plan, graph.flat, X)
-    monkeypatch.setattr(elimination, "MESSAGES_A_CHUNK", 2 * plan.n_messages)
+    monkeypatch.setattr(elimination, "MESSAGES_PER_CHUNK", 2 * plan.n_messages)
     for entries in (1, 200):
-        monkeypatch.setattr(elimination, "ENTRIES_A_CALL", entries)
+        monkeypatch.setattr(elimination, "ENTRIES_PER_CALL", entries)
         for left, right in zip(whole, elimination.marginal_map(plan, graph.flat, X), strict=True):
             assert_array_equal(left, right)
 

@@ -381,7 +381,7 @@ def test_short_kernel_calls_do_not_change_results(seed, monkeypatch):
         chain = chain_of(graph, warm_start=warm_start)
         whole = chain.draw(graph.flat, 100, np.random.default_rng(seed))
         with monkeypatch.context() as patch:
-            patch.setattr(module, "ENTRIES_A_CALL", 1)
+            patch.setattr(module, "ENTRIES_PER_CALL", 1)
             pieces = chain.draw(graph.flat, 100, np.random.default_rng(seed))
         for left, right in zip(whole, pieces, strict=True):
             assert_array_equal(left, right)

@@ -337,7 +337,7 @@ def test_path_pieces_do_not_change_results(name, seed, monkeypatch):
     X = Product.uniform(energy.n_states).sample(1, np.random.default_rng(seed))
     results = []
     for updates in (10**9, 1):
-        monkeypatch.setattr(layers, "UPDATES_A_CALL", updates)
+        monkeypatch.setattr(layers, "UPDATES_PER_CALL", updates)
         results.append(run_sweeps(energy, X, np.random.default_rng(seed), betas=PATH))
     assert_array_equal(results[0][0], results[1][0])
     assert_allclose(results[0][1], results[1][1], rtol=1e-12)

@@ -445,7 +445,7 @@ def test_counts_of_tables_in_threads(is_tied, monkeypatch):
         n_blocks.append(len(blocks))
         return parallel.run_blocks(function, blocks, n_jobs)
 
-    monkeypatch.setattr(table_backed, "ENTRIES_A_UNIT", 1)
+    monkeypatch.setattr(table_backed, "ENTRIES_PER_UNIT", 1)
     monkeypatch.setattr(table_backed, "run_blocks", run_blocks)
     with parallel.parallel_jobs(8):
         found = energy.moments(States(rows))

@@ -264,7 +264,7 @@ def test_short_kernel_calls_do_not_change_results(name, schedule, entries, seed,
     how = Propagation(schedule=schedule, max_iter=30)
     whole = belief_propagation(graph, how)
     module = sys.modules["skmrf.variational.belief_propagation"]
-    monkeypatch.setattr(module, "ENTRIES_A_CALL", entries)
+    monkeypatch.setattr(module, "ENTRIES_PER_CALL", entries)
     pieces = belief_propagation(graph, how)
     if schedule != "residual":  # this schedule restarts in every call
         assert pieces.n_iter == whole.n_iter

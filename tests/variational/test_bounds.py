@@ -237,7 +237,9 @@ def test_short_kernel_calls_do_not_change_results(name, seed, monkeypatch):
     graph = ZOO[name](seed).factor_graph()
     whole = mean_field.mean_field(graph, max_iter=20)
     for entries in (1, 30, 200):
-        monkeypatch.setattr(sys.modules["skmrf.variational.mean_field"], "ENTRIES_A_CALL", entries)
+        monkeypatch.setattr(
+            sys.modules["skmrf.variational.mean_field"], "ENTRIES_PER_CALL", entries
+        )
         pieces = mean_field.mean_field(graph, max_iter=20)
         assert_array_equal(pieces.single, whole.single)
         assert pieces[1:] == whole[1:]
