@@ -8,6 +8,10 @@ import joblib
 import sklearn
 
 
+class LogPartitionWarning(UserWarning):
+    """Warning about an estimate of log Z with a wide interval, or without an upper limit."""
+
+
 def warn_caller(message, category=UserWarning):
     """Warn, and show the line of the first caller outside of skmrf, scikit-learn and joblib."""
     package = os.path.dirname(os.path.dirname(__file__))

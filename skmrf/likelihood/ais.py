@@ -11,7 +11,7 @@ from .._utils.log_weights import log_mean_exp
 from .._utils.parameters import check_choice, check_generator, check_number
 from .._utils.results import LogPartition
 from .._utils.rows import dense_rows
-from .._utils.warn import warn_caller
+from .._utils.warn import LogPartitionWarning, warn_caller
 from ..energies import FactorGraph
 from ..energies.protocols import check_energy
 from ..exact.elimination import ImpossibleEvidence
@@ -240,6 +240,7 @@ def _warn_unless_converged(result, max_width):
             f"{result.lower:.4g}: longer paths or a second reference distribution change the "
             "estimate, or few chains have most of the weight. Log-likelihoods may be too high by "
             "many nats. Increase n_temperatures and n_chains, or train with a larger alpha.",
+            LogPartitionWarning,
         )
     elif result.upper == np.inf:
         warn_caller(
@@ -252,6 +253,7 @@ def _warn_unless_converged(result, max_width):
             f"The interval of log Z by annealed importance sampling, [{result.lower:.4g}, "
             f"{result.upper:.4g}], is {result.upper - result.lower:.3g} nats wide, more than "
             f"max_width={max_width}. Increase n_temperatures or n_chains.",
+            LogPartitionWarning,
         )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from .._utils.log_weights import logsumexp
 from .._utils.parameters import check_choice, check_generator
 from .._utils.results import LogPartition
-from .._utils.warn import warn_caller
+from .._utils.warn import LogPartitionWarning, warn_caller
 from ..samplers.metropolis import Metropolis
 from ..samplers.smc import resample
 from .bounds import exact_fits, exact_log_partition
@@ -181,7 +181,8 @@ def neural_log_partition(
     if not result.converged:
         warn_caller(
             f"The interval of log Z is {result.upper - result.lower:.3g} nats wide, more than "
-            f"max_width={max_width}. Increase n_chains or n_temperatures."
+            f"max_width={max_width}. Increase n_chains or n_temperatures.",
+            LogPartitionWarning,
         )
     return result
 
