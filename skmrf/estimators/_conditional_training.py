@@ -1,6 +1,6 @@
 """Training of conditional models with hidden units, initialised by logistic regressions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -215,7 +215,8 @@ class LogisticStart:
             strengths = logistic_start.input_strengths(alpha, self.strongest, data)
             settings.penalty.set_strengths("visible_inputs", strengths)
         if parameters.has_default_rate(settings.optimizer):
-            settings.rate = _adaptive_rate(settings.optimizer, max_updates)
+            rate = _adaptive_rate(settings.optimizer, max_updates)
+            settings = replace(settings, rate=rate)
         return settings
 
     def check_hidden_units(self, inference, fitted, rows, held_out, penalty):

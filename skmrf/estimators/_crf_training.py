@@ -89,9 +89,9 @@ def make_settings(parameters, learner, energy, data, alpha, score=None):
     )
     if not learner.has_margin and settings.optimizer is not None:
         if parameters.has_default_rate(settings.optimizer):
-            settings.rate = ConstantRate(1.0)
+            settings = replace(settings, rate=ConstantRate(1.0))
         if settings.max_iter is None:
-            settings.max_iter, settings.complete = N_PERCEPTRON_EPOCHS, False
+            settings = replace(settings, max_iter=N_PERCEPTRON_EPOCHS, complete=False)
     return settings
 
 
@@ -147,8 +147,7 @@ def choose_alpha(learner, energy, data, parameters, rng):
     for _ in range(MAX_TRIALS):
         alpha = default_alpha(n) * FACTOR**exponent
         trial = replace(parameters, max_iter=N_TRIAL_ITER, average=False)
-        settings = make_settings(trial, learner, energy, train, alpha)
-        settings.complete = False
+        settings = replace(make_settings(trial, learner, energy, train, alpha), complete=False)
         state = loop.start(energy, learner, train, settings, rng)
         state = loop.run(learner, train, settings, state)
         energy = state.energy

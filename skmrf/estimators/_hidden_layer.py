@@ -219,17 +219,18 @@ def training_settings(parameters, learner, energy, data, held_out, choice):
         max_updates=MAX_UPDATES,
         score=None if held_out is None else layered_score(energy, held_out),
     )
+    finish = ()
     if is_preconditioned(learner, parameters):
         settings = preconditioned_settings(settings, energy, data, choice.rate)
         n_iter = _n_exact_iterations(energy, data, parameters.max_bytes)
         if n_iter:
             alpha = 0.0 if isinstance(parameters.alpha, str) else choice.alpha
-            settings.finish = partial(_maximise_exactly, data, settings, alpha, n_iter)
+            finish = (partial(_maximise_exactly, data, settings, alpha, n_iter),)
     elif parameters.has_default_rate(settings.optimizer):
-        settings.rate = adaptive_rate(settings.optimizer)
+        settings = replace(settings, rate=adaptive_rate(settings.optimizer))
     if isinstance(energy, BipartiteEnergy) and not parameters.is_partial:
-        settings.finish = partial(_check_dependence, data, settings.average, settings.finish)
-    return settings
+        finish = (*finish, partial(_check_dependence, data, settings.average))
+    return replace(settings, finish=finish)
 
 
 def _n_exact_iterations(energy, data, max_bytes):
@@ -259,7 +260,7 @@ def _maximise_exactly(data, settings, alpha, n_iter, state):
     groups = energy.penalty_groups()
     penalty = make_penalty("l2", alpha + change, groups, energy.multiplicity, centre)
     given = {"optimizer": None, "max_iter": n_iter, "complete": False, "device": None}
-    solver = replace(settings, penalty=penalty, score=None, finish=None, **given)
+    solver = replace(settings, penalty=penalty, score=None, **given)
     data = data._replace(X=as_numpy(data.X))
     start = loop.start(energy, learner, data, solver, None)
     energy = loop.run(learner, data, solver, start).energy
@@ -269,7 +270,7 @@ def _maximise_exactly(data, settings, alpha, n_iter, state):
     return replace(state, best=(score, energy)) if score > state.best[0] else state
 
 
-def _check_dependence(data, average, finish, state):
+def _check_dependence(data, average, state):
     """Return the final state; warn if columns are dependent, but independent in the model.
 
     They are independent in the model if no hidden unit depends on the rows. Zero weights are a
@@ -281,8 +282,6 @@ def _check_dependence(data, average, finish, state):
         Training rows.
     average : bool
         Whether the fitted model is the mean of iterates.
-    finish : callable or None
-        Function ``state -> state`` that ends training before the check.
     state : LoopState
         State at the end of training.
 
@@ -291,7 +290,7 @@ def _check_dependence(data, average, finish, state):
     LoopState
         Final state, which has not converged if there was a warning.
     """
-    state, rng = state if finish is None else finish(state), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     rows = data.take(rng.permutation(data.X.shape[0])[:MAX_CHECKED_ROWS])
     if np.ptp(state.result(average).hidden_means(dense_rows(rows.X)), axis=0).max() > MAX_CHANGE:
         return state

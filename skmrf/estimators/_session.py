@@ -96,8 +96,7 @@ class FitSession:
         resumed_from = (self.energy.theta, epoch) if self.is_resumed else None
         form = checkpoints.describe_energy(self.energy)
         rng = check_generator(self.parameters.random_state)
-        given = form, data, encoding, resumed_from
-        self.rng = self._checkpoint.begin(rng, self._estimator, *given)
+        self.rng = self._checkpoint.begin(rng, self._estimator, form, data, encoding, resumed_from)
 
     def begin_training(self, learner, attributes):
         """Begin training; set the first state if it is that of a checkpoint.

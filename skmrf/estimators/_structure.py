@@ -89,8 +89,8 @@ def encode_table(estimator, X, sample_weight, search):
     _check_takes_numbers(estimator, search, column_names(estimator)[numeric[0]], types[numeric[0]])
     weights = check_sample_weight(sample_weight, len(read[0]))
     weights = np.ones(len(read[0])) if weights is None else weights
-    given = column_names(estimator), types, estimator.categories
-    encoder = learn_scored_columns(X, read, *given, weights)
+    names, categories = column_names(estimator), estimator.categories
+    encoder = learn_scored_columns(X, read, names, types, categories, weights)
     rows = positive_rows(MixedRows, encoder.encode(read), encoder.n_states, sample_weight)
     columns = find_columns(rows)
     return TrainingTable.from_rows(encoder.categories, rows, columns, types, encoder)

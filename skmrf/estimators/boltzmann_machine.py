@@ -1,5 +1,6 @@
 """Boltzmann machines: binary variables with pairwise couplings."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -421,7 +422,8 @@ class BoltzmannMachine(VisibleEstimator):
         if is_preconditioned(learner, parameters):
             settings = preconditioned_settings(settings, energy, data, choice.rate)
             if choice.score > -np.inf and held_out is None:
-                settings.finish = partial(keep_short_fit, choice, data, parameters)
+                finish = partial(keep_short_fit, choice, data, parameters)
+                settings = replace(settings, finish=(finish,))
         return settings
 
     @property

@@ -379,8 +379,10 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
     def _scale(self, data, fit, learner):
         """Return a batch with standardised inputs, and the scaler of the inputs."""
-        given = data.X, sample_weights(data), learner.has_hidden
-        scaler = self.scaler_ if fit.is_resumed else fit_scaler(*given)
+        if fit.is_resumed:
+            scaler = self.scaler_
+        else:
+            scaler = fit_scaler(data.X, sample_weights(data), is_centred=learner.has_hidden)
         return data._replace(X=scale_inputs(scaler, data.X)), scaler
 
     def _encode_validation(self, X, y, encoder, scaler):

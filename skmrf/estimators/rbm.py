@@ -307,8 +307,9 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             data, held_out = hold_out(data, parameters, fit.rng)
             if held_out is not None:  # a score needs states
                 held_out = held_out._replace(X=draw_states(held_out.X, fit.rng))
-            given = parameters, learner, fit.energy, data, held_out, choice
-            settings = hidden_layer.training_settings(*given)
+            settings = hidden_layer.training_settings(
+                parameters, learner, fit.energy, data, held_out, choice
+            )
 
             def attributes(state):
                 chosen = {"alpha_": choice.alpha, "learning_rate_": choice.rate}

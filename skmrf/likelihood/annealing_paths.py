@@ -118,8 +118,8 @@ class AnnealingPath(ABC):
         for end in ends:
             end = self.burn_in(end, generators)
             _, backward = self.anneal(end, betas[::-1], generators, reverse=True)
-            given = forward + log_z, backward - log_z, max_width, rng, "ais"
-            results.append(interval(*given, **how))
+            weights = forward + log_z, backward - log_z
+            results.append(interval(*weights, max_width, rng, "ais", **how))
         return max(results, key=lambda result: result.upper)
 
     @abstractmethod
@@ -185,8 +185,8 @@ class ModelPath(AnnealingPath):
     def anneal(self, X, betas, generators, *, reverse=False):
         """Move chains along inverse temperatures, and return the states and the log weights."""
         if not isinstance(generators, list):
-            given = self.reference, self.energy, betas, X, generators
-            return sweep_between(*given, reverse=reverse)
+            reference, energy = self.reference, self.energy
+            return sweep_between(reference, energy, betas, X, generators, reverse=reverse)
         n_jobs = self.chains.n_jobs
 
         def move(X, beta):

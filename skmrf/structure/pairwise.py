@@ -84,8 +84,8 @@ class PairwiseModel(LearnedGraphModel):
     def assess(self, energy, rows, imputed, fits, estimation):
         """Return Wald tests of the edges."""
         is_likelihood = not isinstance(estimation.learner, PseudoLikelihood)
-        given = energy, rows, imputed, fits, estimation.rng, estimation.n_jobs
-        return assess(*given, is_likelihood=is_likelihood)
+        how = {"rng": estimation.rng, "n_jobs": estimation.n_jobs, "is_likelihood": is_likelihood}
+        return assess(energy, rows, imputed, fits, **how)
 
     def add_score_tests(self, tests, fits, rows, n_jobs):
         """Return the tests of the edges, extended by score tests of all other pairs."""

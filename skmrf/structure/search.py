@@ -366,9 +366,9 @@ class Estimation:
         options = {"warm": warm, "restriction": restriction}
         settings = self.schedule.settings(learner, rows, penalty, **options)
         moments = data_moments.complete_moments(energy.graph, rows.batch)
-        settings.resolution = data_moments.estimate_resolution(moments, rows.batch)
-        n_parameters = sum(part.size for part in energy.theta.values())
-        settings.min_gain = MIN_GAIN * n_parameters / rows.count
+        resolution = data_moments.estimate_resolution(moments, rows.batch)
+        min_gain = MIN_GAIN * sum(part.size for part in energy.theta.values()) / rows.count
+        settings = replace(settings, resolution=resolution, min_gain=min_gain)
         self.path.begin()
         state = loop.start(energy, learner, rows.batch, settings, self.rng)
         return self._run(learner, rows, settings, state)

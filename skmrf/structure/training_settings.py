@@ -1,6 +1,6 @@
 """Learners, settings and penalised problems of the training loop for models of a given graph."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -118,9 +118,7 @@ class Schedule:
             complete=restriction is None or self.max_iter is None,
             min_updates=MIN_WARM_UPDATES if short else MIN_UPDATES,
         )
-        if restriction is not None:
-            settings.restriction = restriction
-        return settings
+        return settings if restriction is None else replace(settings, restriction=restriction)
 
     def _optimizer(self, learner, rows, penalty, restriction):
         solvable = learner.deterministic and (

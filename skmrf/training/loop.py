@@ -57,8 +57,9 @@ def train(fit, learner, data, settings, attributes):
         with fit.parallel():
             state = run(learner, data, settings, fit.release_state(), fit.reports, start_epoch)
             has_ended = state.converged or state.is_past_best(settings)
-            if settings.finish is not None and has_ended and not state.interrupted:
-                state = settings.finish(state)
+            if has_ended and not state.interrupted:
+                for finish in settings.finish:
+                    state = finish(state)
     fit.end_training(state)
     return state
 

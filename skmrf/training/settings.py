@@ -22,7 +22,7 @@ class NoRestriction:
         return energy
 
 
-@dataclass
+@dataclass(frozen=True)
 class Settings:
     """Settings of one run of the training loop.
 
@@ -75,9 +75,9 @@ class Settings:
     multiplicity : dict of str to int
         Number of entries of an array of theta that are the same parameter, as in
         :class:`~skmrf.energies.Energy`. It is 1 for arrays without an entry in the dict.
-    finish : callable or None
-        Function ``LoopState -> LoopState`` that improves the final state of training, unless
-        training is stopped before it has converged.
+    finish : tuple of callable
+        Functions ``LoopState -> LoopState`` that improve or check the final state of training, one
+        after the other, unless training is stopped before it has converged.
     device : Device or None
         Device of JAX on which training runs; None for the compiled functions of numba.
     """
@@ -104,5 +104,5 @@ class Settings:
     complete: bool = True
     interruptible: bool = True
     multiplicity: dict = field(default_factory=dict)
-    finish: Any = None
+    finish: tuple = ()
     device: Any = None

@@ -4,6 +4,7 @@ import pickle
 import re
 import tracemalloc
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -34,7 +35,7 @@ from skmrf.training.optimizers import OPTIMIZERS
 from skmrf.training.penalties import L1, L2, GroupL1, NoPenalty, make_penalty
 from skmrf.training.reports import SilentReports
 from skmrf.training.schedules import ConstantRate, InverseRate, StepRate, make_rate
-from skmrf.training.settings import NoRestriction, Settings
+from skmrf.training.settings import Settings
 
 GROUPS = {"a": np.array([-1, 0, 0, 1, 1, 1]), "b": np.array([-1, -1])}
 
@@ -271,7 +272,7 @@ def test_interrupt_is_raised_if_the_run_is_not_interruptible(is_deterministic):
     data, energy = make_problem(0)
     learner, settings, state = start_pcd(data, energy, max_iter=9, interruptible=False)
     if is_deterministic:
-        learner, settings.optimizer = Exact(), None
+        learner, settings = Exact(), replace(settings, optimizer=None)
         state = loop.start(energy, learner, data, settings, None)
     with pytest.raises(KeyboardInterrupt):
         loop.run(learner, data, settings, state, Interrupt())
@@ -313,17 +314,18 @@ def test_interrupt_keeps_the_last_update(optimizer, average):
     options = {"average": average, "optimizer": optimizers.OPTIMIZERS[optimizer]()}
     n_updates = 2 * -(-len(data.X) // start_pcd(data, energy)[1].batch_size) + 1
     learner, settings, state = start_pcd(data, energy, max_iter=9, **options)
-    settings.restriction = InterruptUpdate(n_updates + 1)
     before = []
-    settings.score = lambda energy, _: before.append(energy.flat.copy()) or 0.0
+    how = {
+        "restriction": InterruptUpdate(n_updates + 1),
+        "score": lambda energy, _: before.append(energy.flat.copy()) or 0.0,
+    }
     with pytest.warns(ConvergenceWarning, match=f"update, {n_updates}, after 2 epochs"):
-        state = loop.run(learner, data, settings, state)
+        state = loop.run(learner, data, replace(settings, **how), state)
     assert (state.epoch, state.step, state.n_averaged) == (2, n_updates, average * n_updates)
     learned = (state.averaged if average else state.energy.theta)["log_potentials"]
     assert np.isfinite(learned).all()
     assert not np.array_equal(np.ravel(learned), before[-1])
     assert len(state.history.columns["epoch"]) == 2
-    settings.restriction, settings.score = NoRestriction(), None
     state = loop.resume(state, learner, data, settings)
     with pytest.warns(ConvergenceWarning, match="had not converged"):
         state = loop.run(learner, data, settings, state)

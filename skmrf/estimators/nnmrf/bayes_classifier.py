@@ -204,8 +204,8 @@ class NNMRFBayesClassifier(DensityClassifier):
         kept, sums, _ = merge_copies(rows, y, np.ones(len(y)) if weights is None else weights)
         if len(kept) < len(y):
             rows, y, weights = [c[kept] for c in rows], y[kept], sums / sums.max()
-        given = self.column_types, self.categories
-        columns = learn_columns(X, rows, column_names(self), *given, weights)
+        names, types = column_names(self), self.column_types
+        columns = learn_columns(X, rows, names, types, self.categories, weights)
         classes, labels = np.unique(y, return_inverse=True)
         check_flag("transform_columns", self.transform_columns)
         # A given prior covariance has the units of the columns.

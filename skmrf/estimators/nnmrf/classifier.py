@@ -268,8 +268,10 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
             columns, y, weights, groups = self._read_rows(X, y, sample_weight)
             rng = check_generator(self.random_state)
             n_knots = min(self.n_knots, max(len(y) // MIN_ROWS_PER_KNOT, 1))
-            given = self.column_types, self.categories, weights, n_knots
-            features, types, categories = learn_features(X, columns, column_names(self), *given)
+            names, known = column_names(self), (self.column_types, self.categories)
+            features, types, categories = learn_features(
+                X, columns, names, *known, weights, n_knots
+            )
             classes, labels = np.unique(y, return_inverse=True)
             targets = np.eye(len(classes))[labels]
             screening = self._screen(features, columns, targets, weights)
@@ -377,8 +379,8 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
             centers = None
             if kind.potential == "radial":
                 centers = F[rng.permutation(n)[: self.n_centers]]
-            given = F[subset], rows.select(subset)
-            tasks.append((kind, *given, kept, centers, (alphas, self.max_iter), None))
+            how = kept, centers, (alphas, self.max_iter), None
+            tasks.append((kind, F[subset], rows.select(subset), *how))
         return tasks, subset
 
     def predict_log_proba(self, X):

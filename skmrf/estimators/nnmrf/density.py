@@ -293,8 +293,8 @@ class NNMRFDensity(TableDensity):
         return make_potentials(self.potentials, type(self).__name__)
 
     def _learn_columns(self, X, rows):
-        given = self.column_types, self.categories
-        return learn_columns(X, rows, column_names(self), *given)
+        names = column_names(self)
+        return learn_columns(X, rows, names, self.column_types, self.categories)
 
     # Queries ------------------------------------------------------------------------------
 
@@ -320,8 +320,9 @@ class NNMRFDensity(TableDensity):
             logs = self.mixture_.log_density(codes)
         else:
             log_partition = self.log_partition_
-            given = self._proposal(), codes, log_partition, self._seed
-            logs = observed_log_potential(self.energy_, *given) - log_partition
+            proposal, seed = self._proposal(), self._seed
+            logs = observed_log_potential(self.energy_, proposal, codes, log_partition, seed)
+            logs -= log_partition
         return logs - self._columns.log_scale(codes)
 
     def _find_density_kind(self):

@@ -1,5 +1,6 @@
 """Initial model (graph, networks and quadratic term), training settings, continued training."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import joblib
@@ -304,7 +305,8 @@ def network_settings(networks, parameters, learner, energy, data, held_out):
         score=held_out_score(learner, held_out, networks.density),
     )
     if parameters.has_default_rate(settings.optimizer):
-        settings.rate = _default_rate(settings.optimizer, learner, held_out)
+        rate = _default_rate(settings.optimizer, learner, held_out)
+        settings = replace(settings, rate=rate)
     return settings
 
 

@@ -382,10 +382,11 @@ def _find_categories(X, columns, names, types, categories):
     found = {}
     for j, declared in zip(places, declared_categories(X, is_discrete), strict=True):
         known = None if declared is None else [declared]
-        given = [columns[j]], [names[j]]
-        found[j] = (
-            find_categories(*given)[0] if known is None else check_categories(known, [names[j]])[0]
-        )
+        name = [names[j]]
+        if known is None:
+            found[j] = find_categories([columns[j]], name)[0]
+        else:
+            found[j] = check_categories(known, name)[0]
     return found
 
 
