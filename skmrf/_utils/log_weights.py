@@ -76,7 +76,10 @@ def effective_sample_size(log_weights):
 
 
 def check_sample_weight(sample_weight, n_rows):
-    """Return sample weights as floats or None, or raise a ValueError if they are invalid."""
+    """Return sample weights as floats, or None for weights of one; raise a ValueError if invalid.
+
+    Weights of one have the same meaning as no weights, and then also the same result.
+    """
     if sample_weight is None:
         return None
     try:
@@ -98,6 +101,8 @@ def check_sample_weight(sample_weight, n_rows):
         raise ValueError(
             "All sample weights are zero; at least one row must have a positive weight."
         )
+    if (weights == 1.0).all():
+        return None
     with np.errstate(over="ignore"):
         is_sum_finite = np.isfinite(weights.sum())
     return weights if is_sum_finite else weights / weights.max()

@@ -1,6 +1,6 @@
 """Models of categorical columns for imputation, and their choice by imputed held-out entries."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 import numpy as np
@@ -38,7 +38,7 @@ class CodeModel:
         Encoder of the columns.
     """
 
-    encoder: CategoryEncoder
+    encoder: CategoryEncoder = field(repr=False)
 
     @property
     def categories_(self):
@@ -83,8 +83,8 @@ class PrototypeModel(CodeModel):
     Biometrika 63 (1976).
     """
 
-    prototypes: np.ndarray
-    frequencies: list
+    prototypes: np.ndarray = field(repr=False)
+    frequencies: list = field(repr=False)
     smoothing: float
 
     def _log_ratios(self, j):
@@ -167,7 +167,7 @@ class LatentGaussianModel(CodeModel):
     Y. Zhao and M. Udell, "Missing value imputation for mixed data via Gaussian copula", KDD 2020.
     """
 
-    limits: list
+    limits: list = field(repr=False)
     correlation: np.ndarray
 
     def probabilities(self, codes):

@@ -26,6 +26,7 @@ from .._data.frames import (
     select_columns,
 )
 from .._utils.codes import MISSING
+from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_choice, check_flag, check_generator, check_number
 from .._utils.warn import warn_caller
 from ._base import LearnedEstimator, NestedEstimator, unchanged_on_error
@@ -159,7 +160,7 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, NestedEstimator):
         self.handle_unknown = handle_unknown
         self.random_state = random_state
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Learn the model of the columns.
 
         Parameters
@@ -168,6 +169,9 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, NestedEstimator):
             Training rows. nan, None and NA are missing entries.
         y : ignored
             Not used.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative weight of each row. By default all rows have the same weight. With weights
+            and ``estimator=None``, the model of categorical columns is :class:`DiscreteMRF`.
 
         Returns
         -------
@@ -190,7 +194,8 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, NestedEstimator):
                 )
             names = column_names(self)
             types = resolve_column_types(self.column_types, X, columns, names, by_dtype=False)
-            model = self._learn(X, columns, names, types, kept)
+            weights = check_sample_weight(sample_weight, len(missing))
+            model = self._learn(X, columns, names, types, kept, weights)
             types = np.array(types, dtype=object)
             types[missing.all(axis=0)] = EMPTY
             self.estimator_ = model
@@ -209,17 +214,22 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, NestedEstimator):
                 f"{self.estimator!r}."
             )
 
-    def _learn(self, X, columns, names, types, kept):
+    def _learn(self, X, columns, names, types, kept, weights):
         """Return the fitted model of the columns ``kept``, which have observed entries."""
         types, rows = [types[j] for j in kept], select_columns(X, kept)
         model = self.estimator
         if model is None and all(kind in DISCRETE_TYPES for kind in types):
             columns, names = [columns[j] for j in kept], [names[j] for j in kept]
             encoder = _make_encoder(rows, columns, names, types)
-            model = choose_model(encoder, encoder.encode(columns), types, self.random_state)
+            codes = encoder.encode(columns)
+            if weights is None:
+                model = choose_model(encoder, codes, types, self.random_state)
+            else:
+                model = DiscreteMRF()
             if isinstance(model, CodeModel):
                 return model
-        return self._make_model(NNMRFDensity() if model is None else model, types).fit(rows)
+        model = self._make_model(NNMRFDensity() if model is None else model, types)
+        return model.fit(rows, sample_weight=weights)
 
     def _make_model(self, model, types):
         """Return an unfitted copy of a model, given the types of the columns."""

@@ -202,6 +202,24 @@ def test_default_model(seed):
     )
 
 
+@pytest.mark.parametrize("kind", ["categorical", "continuous"])
+def test_sample_weights(kind, seed):
+    """A row with weight 0 is not used, and weights of one are no weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(120, 3)) if kind == "continuous" else rng.integers(4, size=(120, 3)) * 1.0
+    X[rng.random(X.shape) < 0.1] = np.nan
+    weights = rng.integers(2, size=120)
+    imputer = MRFImputer(column_types=kind, random_state=0)
+    found = clone(imputer).fit(X, sample_weight=weights).transform(X)
+    model = DiscreteMRF(random_state=0) if kind == "categorical" else None
+    expected = MRFImputer(model, column_types=kind, random_state=0).fit(X[weights > 0]).transform(X)
+    assert_array_equal(found, expected)
+    plain = clone(imputer).fit(X)
+    equal = clone(imputer).fit(X, sample_weight=np.ones(120))
+    assert_array_equal(plain.transform(X), equal.transform(X))
+    assert len(repr(plain.estimator_)) < 1000
+
+
 # Columns ------------------------------------------------------------------------------------
 
 
