@@ -325,7 +325,6 @@ EXCEPTIONS = {
     ("CRF", "partial_fit"): "it has no `partial_fit`; continue training with `warm_start=True`",
     ("NNMRFBayesClassifier", "partial_fit"): _SHARED_COVARIANCE,
     ("MRFImputer", "GridSearchCV"): "it has no `score`; search over a pipeline with a classifier",
-    ("MRFImputer", "sample_weight"): _OF_ITS_MODEL,
     ("MRFImputer", "partial_fit"): _OF_ITS_MODEL,
     ("MRFImputer", "callbacks"): _OF_ITS_MODEL,
     ("MRFStructureLearner", "partial_fit"): (

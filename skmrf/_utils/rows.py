@@ -257,10 +257,11 @@ def weighted_rows(data, sample_weight):
     if weights is None:
         return data
     counted = weights > 0
-    if counted.all():
-        return data._replace(log_weights=np.log(weights))
-    pick = data.select if data.is_mapped else data.take
-    return pick(np.flatnonzero(counted))._replace(log_weights=np.log(weights[counted]))
+    log_weights = None if (weights[counted] == 1.0).all() else np.log(weights[counted])
+    if not counted.all():
+        pick = data.select if data.is_mapped else data.take
+        data = pick(np.flatnonzero(counted))
+    return data._replace(log_weights=log_weights)
 
 
 def complete_rows(data):

@@ -201,6 +201,7 @@ class NNMRFBayesClassifier(DensityClassifier):
         if weights is not None:
             is_used, weights = weights > 0, weights / weights.max()
             rows, y, weights = [c[is_used] for c in rows], y[is_used], weights[is_used]
+            weights = None if (weights == 1.0).all() else weights
         kept, sums, _ = merge_copies(rows, y, np.ones(len(y)) if weights is None else weights)
         if len(kept) < len(y):
             rows, y, weights = [c[kept] for c in rows], y[kept], sums / sums.max()

@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import learn_columns, standardise
+from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_choice, check_generator
 from ..._utils.rows import Batch, weighted_rows
 from ...likelihood.neural import neural_log_partition
@@ -262,8 +263,11 @@ class NNMRFDensity(TableDensity):
         learner = networks._make_learner(type(self).__name__)
         fit = FitSession(self, parameters, X)
         rows = read_columns(self, X, reset=not fit.is_resumed)
+        weights = check_sample_weight(sample_weight, len(rows[0]))
+        if weights is not None:
+            rows, weights = [column[weights > 0] for column in rows], weights[weights > 0]
         columns = self._columns if fit.is_resumed else self._learn_columns(X, rows)
-        data = weighted_rows(Batch(columns.encode(rows)), sample_weight)
+        data = weighted_rows(Batch(columns.encode(rows)), weights)
         fixed = fixed_parameters(self, networks)
         if fit.is_resumed:
             before = self._fixed_parameters
