@@ -1,8 +1,10 @@
 """Tests of the documentation: docstrings, README, pages, examples, tables and reference."""
 
 import ast
+import contextlib
 import importlib
 import inspect
+import io
 import os
 import re
 import shutil
@@ -277,16 +279,52 @@ def _restored_learners():
     LEARNERS.update(known)
 
 
+BLOCK = re.compile(
+    r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", flags=re.DOTALL | re.MULTILINE
+)
+NUMBER = re.compile(r"-?\d+(?:\.(\d*))?(?:e[+-]\d+)?")
+
+
+def split_numbers(line):
+    """Return the words of a line, its numbers, and the largest number of their decimals."""
+    found = list(NUMBER.finditer(line))
+    decimals = max((len(match[1] or "") for match in found), default=0)
+    return NUMBER.sub("#", line).split(), [float(match[0]) for match in found], decimals
+
+
+def check_output(printed, expected):
+    """Compare lines of output, up to a unit of the last decimal of the numbers in a line."""
+    lines, documented = printed.rstrip().splitlines(), expected.rstrip().splitlines()
+    assert len(lines) == len(documented), printed
+    for line, other in zip(lines, documented, strict=True):
+        words, numbers, decimals = split_numbers(line)
+        known_words, known_numbers, known_decimals = split_numbers(other)
+        step = 10.0 ** -max(decimals, known_decimals)
+        tolerance = 1.01 * step if step < 1.0 else 0.0
+        assert words == known_words, printed
+        assert numbers == pytest.approx(known_numbers, rel=0.0, abs=tolerance), printed
+
+
+def test_outputs_are_compared():
+    check_output("a [0.5  0.44]\n3\n", "a [0.51 0.44]\n3\n")
+    for wrong in ("a [0.6 0.44]\n3", "b [0.5 0.44]\n3", "a [0.5 0.44]\n4", "a [0.5 0.44]"):
+        with pytest.raises(AssertionError):
+            check_output(wrong, "a [0.51 0.44]\n3\n")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("_restored_learners")
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_blocks_run(page, tmp_path, monkeypatch):
+    """Run the code of a page; the output of code that prints is in a text block below it."""
     monkeypatch.chdir(tmp_path)
     namespace = {}
-    blocks = find_code_blocks("python", page.read_text(encoding="utf-8"))
-    for number, block in enumerate(blocks, start=1):
-        exec(compile(block, f"{page.name}, python block {number}", "exec"), namespace)
+    for number, (block, output) in enumerate(BLOCK.findall(page.read_text("utf-8")), start=1):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(block, f"{page.name}, python block {number}", "exec"), namespace)
+        if "print(" in block:
+            check_output(printed.getvalue(), output)
 
 
 def test_quick_start_shows_queries():
@@ -313,6 +351,23 @@ def test_table_of_graph_learners():
     page = (DOC / "sequences.md").read_text(encoding="utf-8")
     table = page.split("## Learners")[1].split("\n## ")[0]
     assert set(re.findall(r'^\| `"([\w-]+)"`', table, flags=re.MULTILINE)) == GRAPH_LEARNERS.keys()
+
+
+def test_table_of_common_parameters():
+    page = (DOC / "which_estimator.md").read_text(encoding="utf-8")
+    table = page.split("## Common parameters")[1].split("\n## ")[0]
+    kinds = {kind.__name__: kind for kind in ESTIMATORS if hasattr(kind, "fit")}
+    kinds.pop("SequenceVectorizer")  # a transformer of features
+    having = {}
+    for name, cell in re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", table, flags=re.MULTILINE):
+        having[name] = set(re.findall(r"`(\w+)`", cell)) - {"learner"}
+        if cell.startswith("all"):
+            having[name] = kinds.keys() - having[name]
+        elif cell.startswith("the estimators with `learner`"):
+            having[name] |= having["learner"]
+        found = {key for key, kind in kinds.items() if name in inspect.signature(kind).parameters}
+        assert having[name] == found, name
+    assert len(having) == 6
 
 
 def test_readme_links_exist():
