@@ -14,6 +14,7 @@ import textwrap
 import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from zoo import CONDITIONAL_LEARNERS, CONTINUOUS_LEARNERS, GRAPH_LEARNERS, TABLE_LEARNERS
 
@@ -368,6 +369,36 @@ def test_table_of_common_parameters():
         found = {key for key, kind in kinds.items() if name in inspect.signature(kind).parameters}
         assert having[name] == found, name
     assert len(having) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_table_of_history():
+    page = (DOC / "long_fits.md").read_text(encoding="utf-8")
+    table = page.split("## Training history")[1].split("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE)
+    documented = set(re.findall(r'"(\w+)"', " ".join(cells)))
+    rows = np.random.default_rng(0).integers(2, size=(60, 4))
+    points = np.random.default_rng(0).normal(size=(60, 2))
+    short = {"max_iter": 2, "alpha": 0.1, "random_state": 0}
+    models = [skmrf.DiscreteMRF("pairwise", learner, **short) for learner in TABLE_LEARNERS]
+    fitted = [model.fit(rows) for model in models]
+    for learner in ("exact", "pseudo-likelihood"):
+        model = skmrf.DiscreteMRF(learner=learner, optimizer="adam", **short)
+        fitted.append(model.fit(rows))
+    fitted.append(skmrf.DiscreteMRF(learner="pcd", early_stopping=True, **short).fit(rows))
+    for learner in CONDITIONAL_LEARNERS:
+        model = skmrf.CRBMStructuredPredictor(4, learner, **short)
+        fitted.append(model.fit(rows[:, :2], rows[:, 2:]))
+    for learner in GRAPH_LEARNERS:
+        model = skmrf.CRF(learner=learner, **short)
+        fitted.append(model.fit([rows[:, :2], rows[:, 1:3]], [rows[:, 2], rows[:, 3]]))
+    for learner in CONTINUOUS_LEARNERS:
+        potentials = skmrf.NetworkPotentials(learner=learner, max_iter=100)
+        fitted.append(skmrf.NNMRFDensity(potentials, random_state=0).fit(points))
+    fitted.append(skmrf.NNMRFDensity(random_state=0).fit(points))
+    found = {key for model in fitted for key in model.history_}
+    assert found == documented
 
 
 def test_readme_links_exist():
