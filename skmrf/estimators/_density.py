@@ -151,7 +151,10 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         """
         check_is_fitted(self)
         if not self._has_ladder:
-            raise AttributeError('ladder_ exists only after a fit with learner="ptt".')
+            raise AttributeError(
+                'ladder_ exists only after a fit with learner="ptt", and not if BoltzmannMachine '
+                "has kept a short fit."
+            )
         if "ladder" not in self._cache:
             saved = self._ladder
             ladder = saved.with_last(self.energy_, saved.states[-1])
@@ -165,7 +168,9 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
         The chains are compared with other samples of the fitted model: of ``ladder_``, or of
         annealed chains. They exist for learners with unweighted Markov chains, such as "pcd" and
-        "ptt". If the chains differ from the other samples, a warning names a remedy.
+        "ptt", but not if :class:`BoltzmannMachine` has kept a short fit, because the chains of
+        training belong to another model. If the chains differ from the other samples, a warning
+        names a remedy.
 
         - "autocorrelation_time": integrated autocorrelation time of the log-probability, in sweeps.
         - "r_hat": potential scale reduction of chains from both kinds of starts; near 1 if they
@@ -175,7 +180,10 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         """
         check_is_fitted(self)
         if vars(self).get("_chains") is None:
-            raise AttributeError("equilibrium_ exists only after a fit by a learner with chains.")
+            raise AttributeError(
+                "equilibrium_ exists only after a fit by a learner with chains, and not if "
+                "BoltzmannMachine has kept a short fit."
+            )
         if "equilibrium" not in self._cache:
             with self._parallel():
                 self._cache["equilibrium"] = self._diagnose()

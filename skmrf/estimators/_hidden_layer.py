@@ -333,7 +333,8 @@ def keep_short_fit(choice, data, parameters, state):
     """Return the final training state, with the model of a short fit if its likelihood is higher.
 
     If columns exclude each other, such as indicators of categories, steps of training can be too
-    large, and training can end at a model with modes far from the rows. A warning then says so.
+    large, and training can end at a model with modes far from the rows. A warning then says so. The
+    state then has no Markov chains and no ladder. Continued training starts new ones.
 
     Parameters
     ----------
@@ -364,7 +365,9 @@ def keep_short_fit(choice, data, parameters, state):
         "the categories.",
         ConvergenceWarning,
     )
-    return replace(state, energy=choice.energy, averaged={}, n_averaged=0, converged=False)
+    # The chains of training represent the other model.
+    kept = {"energy": choice.energy, "learner": None, "averaged": {}, "n_averaged": 0}
+    return replace(state, **kept, converged=False)
 
 
 def _column_log_odds(X, log_weights):

@@ -210,7 +210,7 @@ class FitSession:
 
 def _compact_ladder(learner, learner_state, energy):
     """Return the ladder of a learner up to the fitted model, or None if it has none."""
-    ladder = None if learner is None else learner.ladder(learner_state)
+    ladder = None if learner_state is None else learner.ladder(learner_state)
     if ladder is None:
         return None
     return ladder.with_last(energy, ladder.states[-1]).compact()
@@ -218,7 +218,7 @@ def _compact_ladder(learner, learner_state, energy):
 
 def _compact_chains(learner, learner_state):
     """Return the last states of the Markov chains of a learner, or None if it has none."""
-    X = None if learner is None else learner.chains(learner_state)
+    X = None if learner_state is None else learner.chains(learner_state)
     return None if X is None else X.astype(np.min_scalar_type(int(max(X.max(initial=0), 1))))
 
 

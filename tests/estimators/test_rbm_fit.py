@@ -564,9 +564,10 @@ def test_a_wide_interval_is_estimated_again(monkeypatch, width, lengths):
     np.testing.assert_allclose(scores, -width / len(lengths))
 
 
+@pytest.mark.parametrize("learner", ["pcd", "ptt"])
 @pytest.mark.parametrize(("strength", "average"), [(-2.0, True), (-2.0, False), (1.0, True)])
 def test_boltzmann_machine_keeps_the_short_fit_if_it_is_better(
-    strength, average, monkeypatch, seed
+    strength, average, learner, monkeypatch, seed
 ):
     """The rate is zero, so training ends at its initial model."""
     rng = np.random.default_rng(seed)
@@ -582,7 +583,7 @@ def test_boltzmann_machine_keeps_the_short_fit_if_it_is_better(
         return _weight_decay.Choice(0.01, 0.0, short, score=score - 1e-9, start=start)
 
     monkeypatch.setattr(boltzmann_machine, "choose", choose)
-    model = BoltzmannMachine(average=average, random_state=seed)
+    model = BoltzmannMachine(learner, average=average, warm_start=True, random_state=seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit(2 * X - 1)
@@ -593,3 +594,7 @@ def test_boltzmann_machine_keeps_the_short_fit_if_it_is_better(
     assert model.converged_ == (not is_worse)
     kept = short if is_worse else start
     np.testing.assert_allclose(model.energy_.coupling, kept.coupling, atol=1e-12)
+    assert hasattr(model, "equilibrium_") != is_worse  # the chains are those of the last model
+    assert hasattr(model, "ladder_") == (learner == "ptt" and not is_worse)
+    model.fit(2 * X - 1)
+    assert hasattr(model, "equilibrium_")
