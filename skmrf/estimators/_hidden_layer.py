@@ -20,6 +20,7 @@ from ..training import AdaptiveRate, initial_values, loop
 from ..training.data_moments import effective_rows
 from ..training.held_out import layered_score
 from ..training.penalties import make_penalty
+from ..training.preconditioning import LayerPreconditioner, PreconditionedSGD
 from ._training import complete_states, rows_of_log_partition
 from ._weight_decay import (
     RECENCY,
@@ -29,7 +30,8 @@ from ._weight_decay import (
     split_rows,
 )
 
-FIRST_RATES = {"adam": 0.006, "sgd": 0.06, "momentum": 0.012}
+FIRST_RATES = {"adam": 0.006, "sgd": 0.06, "momentum": 0.012, "preconditionedsgd": 0.2}
+N_PSEUDO_ROWS = 50.0  # with the means 1/2, because partial_fit can have few rows
 WINDOW = 500  # updates; long, because gradients of minibatches are mostly noise
 COSINE = 0.0  # the rate falls if the mean gradients of half windows have a smaller cosine
 N_HALVINGS = 3
@@ -227,10 +229,21 @@ def training_settings(parameters, learner, energy, data, held_out, choice):
             alpha = 0.0 if isinstance(parameters.alpha, str) else choice.alpha
             finish = (partial(_maximise_exactly, data, settings, alpha, n_iter),)
     elif parameters.has_default_rate(settings.optimizer):
-        settings = replace(settings, rate=adaptive_rate(settings.optimizer))
+        as_fit, optimizer = replace(parameters, is_partial=False), settings.optimizer
+        if isinstance(energy, BipartiteEnergy) and is_preconditioned(learner, as_fit):
+            optimizer = _centred_steps(energy, data, settings.penalty)
+        settings = replace(settings, optimizer=optimizer, rate=adaptive_rate(optimizer))
     if isinstance(energy, BipartiteEnergy) and not parameters.is_partial:
         finish = (*finish, partial(_check_dependence, data, settings.average))
     return replace(settings, finish=finish)
+
+
+def _centred_steps(energy, data, penalty):
+    """Return the optimizer of ``partial_fit``, with centred and scaled gradients."""
+    n, curvature = data.X.shape[0], penalty.curvature(energy.theta)["weights"]
+    means = column_means(data.X, data.log_weights)
+    means = (n * means + 0.5 * N_PSEUDO_ROWS) / (n + N_PSEUDO_ROWS)
+    return PreconditionedSGD(LayerPreconditioner(means, np.max(curvature)))
 
 
 def _n_exact_iterations(energy, data, max_bytes):

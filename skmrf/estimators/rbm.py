@@ -60,12 +60,13 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     learning_rate : str, float or schedule, default="adaptive"
         Learning rate. With the optimizer "auto" and "pcd" or "ptt", "adaptive" falls to zero in
         1500 (few rows or large models) to 12,000 updates (many rows). Otherwise it starts at 0.006
-        for Adam, 0.06 for SGD or 0.012 for momentum, and is halved whenever the gradient is only
-        noise. "constant" keeps the first rate, "step" halves it every 1000 updates, and "inverse"
-        divides it by ``1+t/100`` after t updates. Their first rate is 0.03 for Adam, 0.1 for SGD
-        and 0.02 for momentum. A float is a constant rate. An instance of a schedule of
-        :mod:`skmrf.training` has its own parameters. After a fit that converged, "adaptive" stays
-        at its last, smallest rate in :meth:`partial_fit`.
+        for Adam, 0.06 for SGD, 0.012 for momentum, or 0.2 for "auto" with "pcd" or "ptt" in
+        :meth:`partial_fit`, and is halved whenever the gradient is only noise. "constant" keeps the
+        first rate, "step" halves it every 1000 updates, and "inverse" divides it by ``1+t/100``
+        after t updates. Their first rate is 0.03 for Adam, 0.1 for SGD and 0.02 for momentum. A
+        float is a constant rate. An instance of a schedule of :mod:`skmrf.training` has its own
+        parameters. After a fit that converged, "adaptive" stays at its last, smallest rate in
+        :meth:`partial_fit`.
     penalty : {"l2", "l1", "elasticnet", "group-l1"}, default="l2"
         Penalty on the weights. Biases are not penalised. "elasticnet" is the mean of "l1" and "l2".
         With "group-l1" the weights of a hidden unit are a group. All but "l2" keep weights at zero

@@ -447,3 +447,16 @@ def test_killed_classifier_process_resumes_bit_for_bit(n_jobs, tmp_path):
     path.unlink()
     subprocess.run(run, check=True)
     np.testing.assert_array_equal(actual, np.load(f"{path}.npy"))
+
+
+def test_partial_fit_of_an_rbm_is_faster_than_adam(seed):
+    """Centred and scaled gradients learn groups of equal columns in few epochs."""
+    rng = np.random.default_rng(seed)
+    X = np.repeat(rng.random((2000, 4)) < 0.3, 4, axis=1).astype(int)
+    scores = {}
+    for optimizer in ("auto", "adam"):
+        model = RBM(8, optimizer=optimizer, batch_size=20, random_state=seed)
+        for _ in range(4):
+            model.partial_fit(X)
+        scores[optimizer] = model.score(X)
+    assert scores["auto"] > scores["adam"] + 2.0
