@@ -16,6 +16,8 @@ from joblib import cpu_count, parallel_config
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
+from .namespaces import is_numpy
+
 SMALL_PRODUCT = 2e7  # multiplications of a matrix product, about a millisecond of one thread
 UNIT = 2**26  # multiplications that are worth a thread, about a millisecond
 MIN_SIDE = 128  # of a block of a product; BLAS is slow for narrow matrices
@@ -296,7 +298,7 @@ def gram_matrix(*parts):
     array of shape (n_columns, n_columns)
         Gram matrix.
     """
-    if not isinstance(parts[0][0], np.ndarray):
+    if not is_numpy(parts[0][0]):
         return sum(X.T @ (X * weights[:, None]) for X, weights in parts)
 
     def compute(X, weights, rows):

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .codes import MISSING
+from .label_graphs import LabelGraphs
 from .log_weights import check_sample_weight, normalized_weights
 from .namespaces import as_numpy, is_numpy, namespace
 from .parallel import gram_matrix
@@ -19,6 +20,7 @@ IDENTIFYING_SHARES = 0.3, 0.9  # of the equal pairs of a column, which are pairs
 CHANCE_FACTOR = 5.0  # times the share for independent columns
 MIN_DISTINCT = 50  # rows, if half of the columns identify them
 COMMON_ROWS, COMMON_SHARE = 20, 0.02  # times the median, and of all rows, of a row that is no copy
+MAX_DISTINCT = 2**22  # entries of distinct rows of a memory map that are copied
 MASK_RATIO = 16  # a mask sorts faster than np.sort if a batch has at least one row in 16
 
 
@@ -97,6 +99,17 @@ class Batch(NamedTuple):
         parts = (p if p is None else _select_rows(p, which) for p in parts)
         return Batch(*parts, self.epoch, self.step)
 
+    def in_file_order(self):
+        """Return the same rows in the order of the file, if they are some rows of a memory map.
+
+        Sums over all rows are faster in this order.
+        """
+        if not isinstance(self.X, MappedRows) or self.X.rows is None:
+            return self
+        if self.log_weights is None and self.rows is None and self.Y is None:
+            return self._replace(X=self.X.with_rows(np.sort(self.X.rows)))
+        return self.select(np.argsort(self.X.rows))
+
     def blocks(self):
         """Return slices of consecutive rows of a memory map, or one slice of all other rows."""
         if not self.is_mapped:
@@ -125,6 +138,14 @@ class MappedRows:
         self.dtype, self.ndim = np.dtype(X.dtype if dtype is None else dtype), X.ndim
         self.shape = X.shape if rows is None else (len(rows), X.shape[1])
 
+    def with_rows(self, rows):
+        """Return the rows of the map with other indices, converted in the same way."""
+        return type(self)(self.X, rows, self.convert, self.dtype)
+
+    def select(self, which):
+        """Return the rows with the given indices, without reading them."""
+        return self.with_rows(which if self.rows is None else self.rows[which])
+
     def __len__(self):
         """Return the number of rows."""
         return self.shape[0]
@@ -139,7 +160,13 @@ class MappedRows:
         return np.asarray(self[:], dtype=dtype)
 
 
+class MappedCodes(MappedRows):
+    """State codes of the rows of a memory map, none of which is missing."""
+
+
 def _select_rows(X, which):
+    if isinstance(X, MappedRows):
+        return X.select(which)
     return MappedRows(X, which) if is_mapped(X) else X[which]
 
 
@@ -163,6 +190,25 @@ def row_blocks(X, n_entries=None):
         n_entries = BLOCK_ENTRIES if is_numpy(X) else LARGE_ENTRIES
     size = max(1, n_entries // max(n_columns, 1))
     return [slice(s, s + size) for s in range(0, max(n_rows, 1), size)]
+
+
+def blocks_in_memory(X, n_entries=None):
+    """Return slices of consecutive rows of a memory map, or one slice of rows in memory."""
+    return row_blocks(X, n_entries) if is_mapped(X) else [slice(None)]
+
+
+def count_states(codes, n_states, weights):
+    """Return the weighted number of rows with each state of each column, a list of arrays.
+
+    Missing entries are not counted.
+    """
+    counts = [np.zeros(q) for q in n_states]
+    for rows in blocks_in_memory(codes):
+        part, given = codes[rows], weights[rows]
+        for i, column in enumerate(part.T):
+            observed = column != MISSING
+            counts[i] += np.bincount(column[observed], given[observed], minlength=len(counts[i]))
+    return counts
 
 
 def column_means(X, log_weights=None):
@@ -264,8 +310,23 @@ def weighted_rows(data, sample_weight):
     return data._replace(log_weights=log_weights)
 
 
+def has_missing(X):
+    """Return True if any entry of X is missing; sparse matrices have no missing entries."""
+    if issparse(X) or isinstance(X, MappedCodes):
+        return False
+    if isinstance(X, LabelGraphs):
+        return not X.is_labelled
+    blocks = (X[rows] for rows in row_blocks(X))
+    if X.dtype.kind == "f":
+        return any(bool(namespace(X).isnan(part).any()) for part in blocks)
+    # The minimum is computed faster than a mask.
+    return any(part.min(initial=0) < 0 and bool((part == MISSING).any()) for part in blocks)
+
+
 def complete_rows(data):
     """Return the rows of a batch that have no missing entry; the same batch if all are complete."""
+    if isinstance(data.X, MappedCodes):
+        return data
     parts = (as_numpy((data.X[rows] != MISSING).all(axis=1)) for rows in row_blocks(data.X))
     is_complete = np.concatenate(list(parts))
     return data if is_complete.all() else data.take(is_complete)
@@ -291,9 +352,14 @@ def sort_rows(rows, data):
 
 
 def take_minibatch(data, rows, epoch, step):
-    """Return a minibatch that contains the given rows with equal weights."""
+    """Return a minibatch that contains the given rows with equal weights.
+
+    State codes of a memory map are read only if the learner uses them.
+    """
     targets = None if data.Y is None else data.Y[rows]
     X = data.X
+    if isinstance(X, MappedCodes):
+        return Batch(X.select(rows), targets, None, rows, epoch, step)
     # np.take copies the whole array first if it is not C-contiguous.
     is_contiguous = isinstance(X, np.ndarray) and X.flags.c_contiguous
     X = np.take(X, rows, axis=0) if is_contiguous else X[rows]
@@ -387,10 +453,23 @@ def _count_pairs(owners):
 
 
 def unique_rows(batch):
-    """Return the distinct rows of a batch, and row weights that sum to one."""
-    first, which = find_unique_rows(batch.X)
-    counts = np.bincount(which, weights=sample_weights(batch), minlength=len(first))
-    return batch.X[first], counts / counts.sum()
+    """Return the distinct rows of a batch, and row weights that sum to one.
+
+    All rows of a memory map are returned, as they are, if many of them are distinct.
+    """
+    data = batch.in_file_order()
+    weights = sample_weights(data)
+    X, counts = data.X[:0], np.zeros(0)
+    for rows in blocks_in_memory(data.X):
+        part = data.X[rows]
+        given = np.ones(len(part)) if weights is None else weights[rows]
+        if len(X):
+            part, given = np.concatenate([X, part]), np.concatenate([counts, given])
+        first, which = find_unique_rows(part)
+        X, counts = part[first], np.bincount(which, weights=given, minlength=len(first))
+        if X.size > MAX_DISTINCT and is_mapped(data.X):
+            return data.X, normalized_weights(data.log_weights, len(data.X))
+    return X, counts / counts.sum()
 
 
 def count_unique_rows(rows):

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._utils.codes import MISSING
+from .._utils.rows import has_missing
 from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..exact import expectations
 from ..learners import PCD, Exact, PseudoLikelihood
-from ..learners.base import GibbsImputer, has_missing
+from ..learners.base import GibbsImputer
 from ..likelihood import ais, log_partition_bounds
 from ..structure import chow_liu
 from ..structure.chow_liu import choose_reference
@@ -237,8 +238,10 @@ def estimate_log_partition(energy, reference, *, max_bytes, **options):
 def _choose_learner(energy, data):
     """Return Exact if a gradient takes a few milliseconds, else PseudoLikelihood."""
     model = expectations.quick_exact_model(energy)
-    incomplete = (data.X == MISSING).any(axis=1)
-    n_passes = 1 + len(np.unique(data.X[incomplete] == MISSING, axis=0))
+    n_passes = 1
+    if has_missing(data.X):
+        incomplete = (data.X == MISSING).any(axis=1)
+        n_passes += len(np.unique(data.X[incomplete] == MISSING, axis=0))
     if model is not None and (model.entries + PASS_ENTRIES) * n_passes <= MAX_EXACT_ENTRIES:
         return Exact()
     return PseudoLikelihood()
@@ -421,7 +424,8 @@ def _split(data, rng, *, one):
         return [(data, data)]
     if one or n >= MIN_ROWS_TO_SPLIT:
         n_test = min(max(n // 10, MIN_HELD_OUT), n // 4 + 1, MAX_HELD_OUT)
-        return [(data.take(order[n_test:]), data.take(order[:n_test]))]
+        pick = data.select if data.is_mapped else data.take
+        return [(pick(order[n_test:]), data.take(order[:n_test]))]
     parts = np.array_split(order, min(N_FOLDS, n))
     return [(data.take(np.setdiff1d(order, p)), data.take(p)) for p in parts]
 
@@ -462,7 +466,7 @@ def _subsample(fold, rng):
     work = float(fold.reference.n_states.sum()) * len(fold.reference.n_states)
     n_rows = max(int(MAX_PATH_WORK / work), MIN_ROWS_TO_SPLIT)
     if len(train.X) <= n_rows:
-        return fold
+        return fold._replace(train=train.take(slice(None)))  # reads the rows of a memory map
     return fold._replace(train=train.take(rng.choice(len(train.X), n_rows, replace=False)))
 
 

@@ -11,6 +11,7 @@ from .._data.frame_types import frame_index
 from .._utils.codes import MISSING, STATE
 from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator, check_number, show_list
+from .._utils.rows import is_mapped, row_blocks
 from .._utils.warn import LogPartitionWarning, warn_caller
 from ..energies import DiscreteEnergy
 from ..exact import expectations
@@ -384,6 +385,13 @@ class VisibleEstimator(EnergyEstimator):
         options = {"max_bytes": self.max_bytes, "rng": self._rng()}
         return GRAPH_QUERIES[name](self._graph, codes, **options)
 
+    def _query_blocks(self, query, X):
+        """Return the results of a query for all rows; those of a memory map are read in blocks."""
+        check_is_fitted(self)
+        if not is_mapped(X) or X.ndim != 2:
+            return query(X)
+        return np.concatenate([query(np.array(X[rows])) for rows in row_blocks(X)])
+
     def score_samples(self, X):
         """Return the log-likelihood of the observed entries of each row, in nats.
 
@@ -398,8 +406,11 @@ class VisibleEstimator(EnergyEstimator):
         ndarray of shape (n_samples,)
             Normalised log-likelihoods ``log p(observed entries)``.
         """
-        codes = self._encode(X)
-        return self._row_query("log_partitions", codes) - self.log_partition_
+
+        def sum_rows(X):
+            return self._row_query("log_partitions", self._encode(X))
+
+        return self._query_blocks(sum_rows, X) - self.log_partition_
 
     def predict(self, X):
         """Impute missing entries by their jointly most probable values given the observed entries.
@@ -416,8 +427,11 @@ class VisibleEstimator(EnergyEstimator):
             with the columns' data types if the training rows were a frame. The data type of an
             array is numeric if all columns are.
         """
-        codes = self._impute(self._encode(X), "mode")
-        return self._to_frame(self._encoder.decode(codes), X)
+
+        def impute_rows(X):
+            return self._encoder.decode(self._impute(self._encode(X), "mode"))
+
+        return self._to_frame(self._query_blocks(impute_rows, X), X)
 
     def marginals(self, X):
         """Return the marginals of each column given the observed entries of each row.

@@ -7,9 +7,9 @@ from sklearn.base import BaseEstimator
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.categories import CategoryEncoder, check_categories, resolve_categories
+from .._data.categories import CategoryEncoder, check_categories, fit_columns, resolve_categories
 from .._data.cliques import cliques_from_pairs, resolve_cliques
-from .._data.frames import column_names, read_columns
+from .._data.frames import column_names
 from .._utils.rows import Batch, weighted_rows
 from ..energies import FactorGraph
 from ..energies.dense_tables import check_pairs
@@ -295,7 +295,8 @@ class DiscreteMRF(VisibleEstimator):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Training rows of categories. nan, None and NA are missing entries.
+            Training rows of categories. nan, None and NA are missing entries. The rows of a memory
+            map of booleans or of integers of one or two bytes are read in blocks.
         y : ignored
             Not used.
         sample_weight : array-like of shape (n_samples,), optional
@@ -341,7 +342,8 @@ class DiscreteMRF(VisibleEstimator):
             if structure is not None:
                 with fit.sub_estimator("structure", structure):
                     self.structure_ = structure.fit(X, sample_weight=sample_weight)
-            columns = read_columns(self, X, reset=not is_resumed)
+            in_blocks = learner is None or learner.reads_maps
+            columns = fit_columns(self, X, reset=not is_resumed, in_blocks=in_blocks)
             encoder = self._encoder if is_resumed else self._new_encoder(columns)
             data = weighted_rows(Batch(encoder.encode(columns)), sample_weight)
             if fit.is_interrupted and isinstance(self.alpha, str):

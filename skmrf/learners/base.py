@@ -4,15 +4,13 @@ from abc import ABC, abstractmethod
 from copy import copy
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from .._utils.codes import MISSING, STATE
-from .._utils.label_graphs import LabelGraphs
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import as_numpy, is_numpy, namespace
 from .._utils.phases import CliqueMoments, States
-from .._utils.rows import dense_rows, row_blocks
+from .._utils.rows import dense_rows, has_missing, is_mapped
 from ..energies import DiscreteEnergy
 from ..samplers import Product, spawn_generators, sweep
 
@@ -51,6 +49,9 @@ class Learner(BaseEstimator, ABC):
         or None. Its field ``generators``, if it has one, contains random generators.
     device_requires : tuple of protocols
         Protocols of energies for which JAX can compile :meth:`step`, besides ``requires``.
+    reads_maps : bool
+        Whether the fields ``X`` of batches can be :class:`~skmrf._utils.rows.MappedCodes`. If
+        False, an estimator copies all rows of a memory map.
     needs_last_model : bool
         Whether :meth:`step` needs the field ``energy`` of its state: the model of the previous
         step. Only learners with ``is_pure`` use it.
@@ -63,6 +64,7 @@ class Learner(BaseEstimator, ABC):
     family = ""
     is_pure = False
     device_requires = ()
+    reads_maps = False
     needs_last_model = False
 
     @abstractmethod
@@ -274,7 +276,8 @@ class DataPhase:
         if has_missing(batch.shown):
             self.imputer = GibbsImputer(batch, energy.visible_states, rng)
         elif isinstance(energy, DiscreteEnergy) and not energy.has_latent:
-            self.moments = CliqueMoments(energy.row_moments(batch.shown, batch.log_weights))
+            data = batch.in_file_order()
+            self.moments = CliqueMoments(energy.row_moments(data.shown, data.log_weights))
 
     def with_rng(self, rng):
         """Return the same phase, in which another source of random numbers imputes entries."""
@@ -299,7 +302,7 @@ class DataPhase:
         States
             State codes of the visible variables without missing entries, and the row weights.
         """
-        X = batch.shown
+        X = np.asarray(batch.shown) if is_mapped(batch.shown) else batch.shown
         if self.imputer is not None:
             X = self.imputer.update(energy, batch)
         return States(X, None, batch.log_weights)
@@ -388,6 +391,7 @@ class DataPhase:
         Product
             Distribution of independent visible variables.
         """
+        batch = batch.in_file_order()
         X = as_numpy(self._impute(batch))
         if X.dtype.kind == "f":
             X = draw_states(X, np.random.default_rng(0))  # only its column means are used
@@ -413,19 +417,6 @@ def draw_states(X, rng):
     """
     X = dense_rows(X)
     return (rng.random(X.shape) < X).astype(STATE) if X.dtype.kind == "f" else X
-
-
-def has_missing(X):
-    """Return True if any entry of X is missing; sparse matrices have no missing entries."""
-    if issparse(X):
-        return False
-    if isinstance(X, LabelGraphs):
-        return not X.is_labelled
-    blocks = (X[rows] for rows in row_blocks(X))
-    if X.dtype.kind == "f":
-        return any(bool(namespace(X).isnan(part).any()) for part in blocks)
-    # The minimum is computed faster than a mask.
-    return any(part.min(initial=0) < 0 and bool((part == MISSING).any()) for part in blocks)
 
 
 class GibbsImputer:

@@ -53,6 +53,7 @@ class CD(MeanFieldPrediction):
 
     requires = (GibbsEnergy,)
     is_pure = True
+    reads_maps = True
 
     def __init__(self, n_sweeps=1, start="data"):
         self.n_sweeps = n_sweeps

@@ -8,10 +8,10 @@ import numpy as np
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.phases import CliqueMoments, States, Theta
-from .._utils.rows import unique_rows
+from .._utils.rows import MappedCodes, has_missing, unique_rows
 from ..energies import LayeredEnergy
 from ..exact import elimination, expectations
-from .base import Learner, has_missing
+from .base import Learner
 
 
 @dataclass
@@ -43,6 +43,9 @@ class VisiblePhase:
     @classmethod
     def from_batch(cls, energy, batch, max_bytes):
         """Create the positive phase: sum statistics of complete rows, group incomplete rows."""
+        if isinstance(batch.X, MappedCodes):
+            rows = batch.in_file_order()
+            return cls(energy.row_moments(rows.X, rows.log_weights), None, [])
         X, weights = unique_rows(batch)
         full = (X != MISSING).all(axis=1)
         complete = {name: np.zeros_like(v) for name, v in energy.theta.items()}
@@ -125,6 +128,7 @@ class Exact(Learner):
 
     deterministic = True
     objective_takes_missing = True
+    reads_maps = True
     is_pure = True
     device_requires = (LayeredEnergy,)
 

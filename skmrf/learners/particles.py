@@ -75,6 +75,8 @@ class ParticleLearner(Learner):
     ``state.data`` for the positive phase; ``state.phase`` after a step is the negative phase.
     """
 
+    reads_maps = True
+
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
 

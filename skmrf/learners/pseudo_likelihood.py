@@ -12,11 +12,10 @@ from .._kernels.pseudo import (
     pair_sites,
     pseudo_likelihood,
 )
-from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.parallel import run_blocks
 from .._utils.phases import CliqueMoments
-from .._utils.rows import unique_rows
+from .._utils.rows import blocks_in_memory, has_missing, unique_rows
 from ..energies.conditionals import BinaryConditionals
 from ..energies.table_backed import TableBackedEnergy
 from .base import GibbsImputer, Learner
@@ -188,10 +187,11 @@ class PseudoLikelihood(Learner):
 
     requires = (TableBackedEnergy,)
     deterministic = True
+    reads_maps = True
 
     def init(self, energy, batch, rng):
         """Return the learner's initial state: distinct rows, or an imputer of missing entries."""
-        if (batch.X == MISSING).any():
+        if has_missing(batch.X):
             return PseudoState(batch.X[:0], np.zeros(0), GibbsImputer(batch, energy.n_states, rng))
         return PseudoState(*unique_rows(batch), None)
 
@@ -200,8 +200,11 @@ class PseudoLikelihood(Learner):
         return self._evaluate(energy, state.X, state.weights)
 
     def _evaluate(self, energy, X, weights):
-        values, gradient = site_log_likelihood(energy, X, weights)
-        return float(weights @ values), energy.from_table_gradient(gradient)
+        total = gradient = 0.0
+        for rows in blocks_in_memory(X, CHUNK_SIZE):
+            values, part = site_log_likelihood(energy, X[rows], weights[rows])
+            total, gradient = total + float(weights[rows] @ values), gradient + part
+        return total, energy.from_table_gradient(gradient)
 
     def step(self, energy, batch, state, rng):
         """Return the gradient of the pseudo-likelihood as positive phase; the negative is zero."""

@@ -8,13 +8,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.special import gammaln
 
-from .._utils.codes import MISSING
+from .._utils.rows import blocks_in_memory, count_states
 from ..energies import FactorGraph, PairwiseEnergy
 from ..exact import expectations
 from ..inference import row_queries
 from ..training.data_moments import count_weights, effective_rows
 from ..training.regularization import Fold, held_out_weights
-from .screening import pair_tables
+from .screening import joint_counts, pair_tables
 
 MAX_TABLE_SIZE = 2**20  # larger tables of pairs are never edges
 CONCENTRATIONS = 2.0 ** np.arange(11)  # total pseudo-counts of a conditional distribution
@@ -84,11 +84,9 @@ def fit_tree(X, n_states, *, weights=None, allowed=None):
     if allowed is not None:
         is_edge &= allowed
     edges = _spanning_forest(gain, is_edge)
-    columns = np.asfortranarray(X)
-    singles = [_marginal(columns[:, [i]], n_states[[i]], weights) for i in range(X.shape[1])]
+    singles = [_marginal(counts) for counts in count_states(X, n_states, weights)]
     tables = [np.log(p) for p in singles]
-    for i, j in edges:
-        counts = _count(columns[:, [i, j]], n_states[[i, j]], weights)
+    for (i, j), counts in zip(edges, _count_edges(X, edges, n_states, weights), strict=True):
         joint = _smooth_joint(counts, singles[i], singles[j])
         tables.append(np.log(joint) - tables[i][:, None] - tables[j])
     i, j = np.array(edges, dtype=int).reshape(-1, 2).T
@@ -200,19 +198,19 @@ def _spanning_forest(gain, is_edge):
     return sorted(zip(tree.row.tolist(), tree.col.tolist(), strict=True))
 
 
-def _count(X, n_states, weights):
-    """Return the weighted counts of the joint states of one or two columns, where observed."""
-    observed = (X != MISSING).all(axis=1)
-    if not observed.all():
-        X, weights = X[observed], weights[observed]
-    codes = np.ravel_multi_index(tuple(X.T), tuple(n_states))
-    return np.bincount(codes, weights, minlength=n_states.prod()).reshape(n_states)
+def _count_edges(X, edges, n_states, weights):
+    """Return the weighted counts of the joint states of each edge, in a list of tables."""
+    tables = [np.zeros(n_states[list(edge)]) for edge in edges]
+    for rows in blocks_in_memory(X):
+        columns, given = np.asfortranarray(X[rows]), weights[rows]
+        for table, (i, j) in zip(tables, edges, strict=True):
+            table += joint_counts(columns[:, i], columns[:, j], given, table.shape)
+    return tables
 
 
-def _marginal(column, n_states, weights):
+def _marginal(counts):
     """Return the frequencies of a column, with half a pseudo-count for each state."""
-    counts = _count(column, n_states, weights) + 0.5
-    return counts / counts.sum()
+    return (counts + 0.5) / (counts + 0.5).sum()
 
 
 def _smooth_joint(counts, first, second):
@@ -399,6 +397,7 @@ def _min_edge_gain(n_variables, data):
 
 
 def _fit_tree(layout, allowed, data):
+    data = data.in_file_order()
     return fit_tree(data.X, layout.n_states, weights=count_weights(data), allowed=allowed)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from .._utils.codes import MISSING
+from .._utils.rows import blocks_in_memory, count_states, has_missing
 from .significance import adjust_p_values, chi2_from_f, log_tail
 
 BLOCK_COLUMNS = 256
@@ -162,24 +163,35 @@ def pair_tables(X, weights, n_states, max_size=np.inf):
     """
     blocks = list(_variable_blocks(n_states))
     dtype = _exact_dtype(weights)
-    lowest = int(dtype is np.float32 and X.min(initial=0) >= 0)  # of the states that are counted
-    totals = [_sum_states(X, weights, members, q) for members, q in blocks if lowest]
+    lowest = int(dtype is np.float32 and not has_missing(X))  # of the states that are counted
+    counts = count_states(X, n_states, weights) if lowest else []
+    totals = [np.stack([counts[i] for i in members]) for members, _ in blocks if lowest]
     for k, (left, q) in enumerate(blocks):
-        for m, (right, r) in enumerate(blocks[k:], k):
-            if q * r > max_size:
-                break  # blocks are sorted by their numbers of states
+        # Blocks are sorted by their numbers of states.
+        rights = [(right, r) for right, r in blocks[k:] if q * r <= max_size]
+        sums = [0.0] * len(rights)
+        for rows in blocks_in_memory(X):
+            given = X[rows], weights[rows].astype(dtype)
+            for m, (right, r) in enumerate(rights):
+                sums[m] = sums[m] + _block_tables(*given, (left, right), (q, r), lowest)
+        for m, (right, _) in enumerate(rights):
             if len(left) == len(right) == 1:
                 if left[0] != right[0]:
-                    counts = _joint_counts(X[:, left[0]], X[:, right[0]], weights, (q, r))
-                    yield left, right, counts[None, None]
+                    yield left, right, sums[m]
                 continue
-            states = np.arange(lowest, q), np.arange(lowest, r)
-            tables = _block_tables(X, weights.astype(dtype), (left, right), states)
-            yield left, right, _add_lowest(tables, totals[k], totals[m]) if lowest else tables
+            tables = _add_lowest(sums[m], totals[k], totals[k + m]) if lowest else sums[m]
+            yield left, right, tables
 
 
-def _block_tables(X, weights, variables, states):
-    """Return the weighted counts of some states of the pairs of two blocks of variables."""
+def _block_tables(X, weights, variables, n_states, lowest):
+    """Return the weighted counts of the states of the pairs of two blocks of variables.
+
+    States below ``lowest`` are not counted, except for two blocks of one variable.
+    """
+    if all(len(v) == 1 for v in variables):
+        first, second = (X[:, v[0]] for v in variables)
+        return joint_counts(first, second, weights, n_states)[None, None]
+    states = [np.arange(lowest, q) for q in n_states]
     sizes = [(len(v), len(s)) for v, s in zip(variables, states, strict=True)]
     counts = np.zeros([n * q for n, q in sizes])
     step = max(1, BLOCK_ENTRIES // sum(counts.shape))
@@ -194,11 +206,6 @@ def _block_tables(X, weights, variables, states):
     return counts.reshape(*sizes[0], *sizes[1]).transpose(0, 2, 1, 3)
 
 
-def _sum_states(X, weights, variables, q):
-    """Return the weighted counts of the states of variables, shape (n_variables, q)."""
-    return np.stack([np.bincount(X[:, i], weights, q) for i in variables])
-
-
 def _add_lowest(tables, left, right):
     """Add the state 0 to tables of the other states, from the counts of single variables."""
     n_left, n_right, q, r = tables.shape
@@ -209,7 +216,7 @@ def _add_lowest(tables, left, right):
     return out
 
 
-def _joint_counts(first, second, weights, shape):
+def joint_counts(first, second, weights, shape):
     """Return the contingency table of two columns of state codes."""
     observed = (first != MISSING) & (second != MISSING)
     joint = np.ravel_multi_index((first[observed], second[observed]), shape)

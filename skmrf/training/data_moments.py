@@ -26,6 +26,7 @@ def complete_moments(energy, data):
     rows = complete_rows(data)
     if not len(rows.X):
         return {}
+    rows = rows.in_file_order()
     return energy.moments(States(rows.X, None, rows.log_weights))
 
 

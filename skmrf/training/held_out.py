@@ -4,12 +4,11 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from .._utils.rows import dense_rows
+from .._utils.rows import dense_rows, has_missing
 from ..energies import LayeredEnergy
 from ..exact import expectations
 from ..exact.tree_decomposition import forecast
 from ..inference import row_queries
-from ..learners.base import has_missing
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..likelihood import log_partition_bounds
 

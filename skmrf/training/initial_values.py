@@ -4,8 +4,14 @@ import numpy as np
 from scipy.sparse import issparse
 
 from .._utils.codes import MISSING
-from .._utils.rows import MappedRows, column_means, count_rows, is_mapped
-from ..learners.base import has_missing
+from .._utils.rows import (
+    MappedRows,
+    column_means,
+    count_rows,
+    count_states,
+    has_missing,
+    is_mapped,
+)
 
 ROUNDING = 1e-10  # of a variance, relative to the mean square of a column
 SMALLEST_SQUARE = 1e-20  # smaller mean squares are rounding errors of standardised columns
@@ -37,11 +43,10 @@ def independent_start(layout, codes, tie, log_weights=None):
     if tie:
         return flat
     ptr, cliques, _ = layout.incidence
+    counts = count_states(codes, layout.n_states, weights)
     for i in np.flatnonzero(np.diff(ptr)).tolist():
         q = int(layout.n_states[i])
-        observed = codes[:, i] != MISSING
-        counts = np.bincount(codes[observed, i], weights[observed], minlength=q)
-        log_p = np.log((counts + 0.5) / (counts.sum() + 0.5 * q))
+        log_p = np.log((counts[i] + 0.5) / (counts[i].sum() + 0.5 * q))
         a = int(cliques[ptr[i]])
         start, shape = layout.table_start[a], layout.shape(a)
         table = flat[start : start + layout.table_size[a]].reshape(shape)

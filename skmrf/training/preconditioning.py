@@ -7,7 +7,7 @@ from scipy.linalg import block_diag
 
 from .._kernels.ascent import precondition_layers
 from .._kernels.tables import precondition_pairs, precondition_singles
-from .._utils.codes import MISSING, state_columns
+from .._utils.codes import state_columns
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import (
     equal_rows,
@@ -17,6 +17,7 @@ from .._utils.namespaces import (
     sigmoid,
     without_diagonal,
 )
+from .._utils.rows import count_states
 from ..energies.dense_tables import find_positions
 from ..energies.table_backed import TableEnergy
 from .optimizers import SGD
@@ -330,16 +331,16 @@ def make_preconditioner(energy, data, penalty, min_curvature=0.0):
     """
     if not isinstance(energy, TableEnergy) or energy.layout.is_tied or not penalty.smooth:
         return None
+    data = data.in_file_order()
     weights = normalized_weights(data.log_weights, len(data.X))
-    pairs = zip(data.X.T, energy.layout.n_states.tolist(), strict=True)
-    frequencies = [_frequencies(x, q, weights, len(data.X)) for x, q in pairs]
+    counts = count_states(data.X, energy.layout.n_states, weights)
+    frequencies = [_smooth(p, len(data.X)) for p in counts]
     (curvature,) = penalty.curvature(energy.theta).values()
     curvature = np.maximum(curvature, min_curvature)
     return TablePreconditioner(energy.layout, frequencies, curvature)
 
 
-def _frequencies(column, n_states, weights, n_rows):
-    """Return the state frequencies of a column, smoothed by one pseudo-count."""
-    observed = column != MISSING
-    p = np.bincount(column[observed], weights[observed], minlength=n_states)
-    return (n_rows * p + 1.0 / n_states) / (n_rows * p.sum() + 1.0)
+def _smooth(frequencies, n_rows):
+    """Return the state frequencies of a column after one pseudo-count is added."""
+    n_states = len(frequencies)
+    return (n_rows * frequencies + 1.0 / n_states) / (n_rows * frequencies.sum() + 1.0)

@@ -14,11 +14,11 @@ from sklearn.base import clone
 from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
 from skmrf._utils import rows as rows_module
 from skmrf._utils.codes import MISSING
-from skmrf._utils.rows import Batch
+from skmrf._utils.rows import Batch, has_missing
 from skmrf.energies import BipartiteEnergy
 from skmrf.inference import sample
 from skmrf.learners import PCD
-from skmrf.learners.base import GibbsImputer, has_missing
+from skmrf.learners.base import GibbsImputer
 from skmrf.likelihood import ais
 from skmrf.training import device as device_module
 from skmrf.training.device import DeviceUpdates, LearnerArrays
