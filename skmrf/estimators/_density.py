@@ -390,7 +390,12 @@ class VisibleEstimator(EnergyEstimator):
         check_is_fitted(self)
         if not is_mapped(X) or X.ndim != 2:
             return query(X)
-        return np.concatenate([query(np.array(X[rows])) for rows in row_blocks(X)])
+        out = np.zeros(0)
+        for rows in row_blocks(X):
+            part = query(np.array(X[rows]))
+            out = out if len(out) else np.empty((len(X), *part.shape[1:]), dtype=part.dtype)
+            out[rows] = part
+        return out
 
     def score_samples(self, X):
         """Return the log-likelihood of the observed entries of each row, in nats.
