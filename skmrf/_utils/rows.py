@@ -192,9 +192,9 @@ def row_blocks(X, n_entries=None):
     return [slice(s, s + size) for s in range(0, max(n_rows, 1), size)]
 
 
-def blocks_in_memory(X, n_entries=None):
+def blocks_in_memory(X):
     """Return slices of consecutive rows of a memory map, or one slice of rows in memory."""
-    return row_blocks(X, n_entries) if is_mapped(X) else [slice(None)]
+    return row_blocks(X) if is_mapped(X) else [slice(None)]
 
 
 def count_states(codes, n_states, weights):

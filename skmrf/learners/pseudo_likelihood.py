@@ -201,7 +201,7 @@ class PseudoLikelihood(Learner):
 
     def _evaluate(self, energy, X, weights):
         total = gradient = 0.0
-        for rows in blocks_in_memory(X, CHUNK_SIZE):
+        for rows in blocks_in_memory(X):
             values, part = site_log_likelihood(energy, X[rows], weights[rows])
             total, gradient = total + float(weights[rows] @ values), gradient + part
         return total, energy.from_table_gradient(gradient)

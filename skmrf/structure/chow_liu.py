@@ -78,7 +78,7 @@ def fit_tree(X, n_states, *, weights=None, allowed=None):
     Algorithm 2: the mean of the two estimates is changed to have the given marginals.
     """
     n_states = np.asarray(n_states)
-    weights = np.ones(len(X)) if weights is None else weights
+    weights = np.broadcast_to(1.0, len(X)) if weights is None else weights
     gain = pair_gains(X, n_states, weights)
     is_edge = np.triu(gain > 0.0, 1)
     if allowed is not None:

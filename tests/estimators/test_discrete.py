@@ -524,7 +524,6 @@ def test_rows_of_a_memory_map(states, dtype, options, weighted, tmp_path, seed, 
         pytest.importorskip("jax")
     monkeypatch.setattr(rows_module, "BLOCK_ENTRIES", 1000)
     monkeypatch.setattr("skmrf._data.categories.LARGE_BLOCK", 1000)
-    monkeypatch.setattr("skmrf.learners.pseudo_likelihood.CHUNK_SIZE", 1000)
     monkeypatch.setattr(_automatic, "MAX_EXACT_ENTRIES", 1)
     rng = np.random.default_rng(seed)
     X = np.array(states)[chain_rows(2400, 6, len(states), rng)].astype(dtype)
