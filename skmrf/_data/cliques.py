@@ -57,8 +57,17 @@ def resolve_cliques(cliques, n_features, names=None):
         given = _list_tuples(cliques)
     resolved = [_find_columns(c, n_features, lookup) for c in given]
     covered = {v for c in resolved for v in c}
-    resolved = [(v,) for v in range(n_features) if v not in covered] + resolved
-    return _flatten(resolved)
+    return _flatten(resolved + [(v,) for v in range(n_features) if v not in covered])
+
+
+def check_tie(tie, cliques):
+    """Raise a ValueError if there are groups of tied cliques, but no list of cliques."""
+    is_list = not (isinstance(cliques, str) or hasattr(cliques, "edges") or hasattr(cliques, "fit"))
+    if tie is not None and not is_list:
+        raise ValueError(
+            "tie has positions in the list cliques, so it needs a list of tuples of columns as "
+            f"cliques; got cliques={cliques!r}."
+        )
 
 
 def _list_tuples(cliques):

@@ -386,3 +386,14 @@ def factor_graph_of(energy):
     """Return the factor graph of an energy, or raise a TypeError if it has none."""
     check_energy(energy, FactorGraphConvertible)
     return energy.factor_graph()
+
+
+def visible_graph_of(energy):
+    """Return the factor graph of an energy without hidden units, or raise an error."""
+    graph = factor_graph_of(energy)
+    if energy.has_latent:
+        raise ValueError(
+            f"The {type(energy).__name__} has hidden units, but the variables must be columns of "
+            "data. Use the functions of skmrf.inference for this model."
+        )
+    return graph

@@ -19,7 +19,7 @@ from ..exact.completion import are_layer_sums_quick
 from ..inference import row_queries
 from ..likelihood import log_partition_bounds
 from ..likelihood.bounds import exact_fits
-from ..likelihood.intervals import is_below, raise_to_bound
+from ..likelihood.intervals import is_below, raise_to_bound, warn_wide
 from ..likelihood.ladder import burn_in, combine, ladder_log_partition
 from ..samplers import gibbs_queries
 from ..samplers.enumerated_states import mode_bound
@@ -107,7 +107,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         check_is_fitted(self)
         if "log_partition" not in self._cache:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", LogPartitionWarning)  # _warn_wide replaces it
+                warnings.simplefilter("ignore", LogPartitionWarning)  # warn_wide replaces it
                 result = self._compute_log_partition()
             if result.method == "ais" and self._has_ladder:
                 with self._parallel():
@@ -117,7 +117,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
                 result = self._include_modes(result)
             self._cache["log_partition"] = result
             if not result.converged:
-                _warn_wide(result)
+                warn_wide(result)
         return self._cache["log_partition"]
 
     def _include_modes(self, result):
@@ -331,27 +331,6 @@ def _warn_no_equilibrium(diagnosis, has_ladder):
         "The Markov chains of the fit do not have the distribution of the fitted model: at least "
         f"{diagnosis['missed']:.0%} of the probability differs, and R-hat is "
         f"{diagnosis['r_hat']:.3g}. Fit with {remedy}.",
-        ConvergenceWarning,
-    )
-
-
-def _warn_wide(result):
-    """Warn that the interval of the estimated log partition function is wide or infinite."""
-    if result.upper == np.inf and result.lower > -np.inf:
-        warn_caller(
-            f"log Z has not converged: it is at least {result.lower:.4g}, and longer annealing "
-            "still changes the estimate. Log-likelihoods may be too high by many nats. Train with "
-            "a larger alpha, or estimate log Z of energy_ with more "
-            "n_temperatures and n_chains by skmrf.likelihood.ais.",
-            ConvergenceWarning,
-        )
-        return
-    warn_caller(
-        f"log Z has not converged: its interval, [{result.lower:.4g}, {result.upper:.4g}], is "
-        f"{result.upper - result.lower:.3g} nats wide. Log-likelihoods have the same uncertainty. "
-        "Estimate log Z of energy_ with more n_temperatures or n_chains: use "
-        "skmrf.likelihood.ais, or skmrf.likelihood.neural.neural_log_partition for neural "
-        "potentials.",
         ConvergenceWarning,
     )
 

@@ -8,13 +8,13 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.categories import CategoryEncoder, check_categories, fit_columns, resolve_categories
-from .._data.cliques import cliques_from_pairs, resolve_cliques
+from .._data.cliques import check_tie, cliques_from_pairs, resolve_cliques
 from .._data.frames import column_names
 from .._utils.rows import Batch, weighted_rows
 from ..energies import FactorGraph
 from ..energies.dense_tables import check_pairs
 from ..energies.layout import Layout
-from ..energies.protocols import BinaryPairwiseEnergy, factor_graph_of
+from ..energies.protocols import BinaryPairwiseEnergy, visible_graph_of
 from ..training import data_moments, initial_values, loop
 from ..training.device import check_device_learner
 from ..training.held_out import held_out_score
@@ -269,9 +269,10 @@ class DiscreteMRF(VisibleEstimator):
         Raises
         ------
         ValueError
-            If the number of categories of a variable is not its number of states.
+            If the model has hidden units, or if the number of categories of a variable is not its
+            number of states.
         """
-        graph = factor_graph_of(energy)
+        graph = visible_graph_of(energy)
         names = list(range(graph.n_variables))
         if categories is None:
             pair = energy.states if isinstance(energy, BinaryPairwiseEnergy) else None
@@ -283,9 +284,8 @@ class DiscreteMRF(VisibleEstimator):
                     f"Variable {i} has {q} states, but {len(known)} categories are given; give one "
                     "category per state."
                 )
-        model = cls(cliques=list(graph.cliques))
-        model.n_features_in_ = graph.n_variables
-        vars(model).update(fitted_attributes(graph) | {"categories_": categories})
+        model, fitted = cls(cliques=list(graph.cliques)), fitted_attributes(graph)
+        vars(model).update(fitted, categories_=categories, n_features_in_=graph.n_variables)
         return model
 
     @with_callbacks
@@ -444,6 +444,7 @@ class DiscreteMRF(VisibleEstimator):
             flat = cliques_from_pairs(choose_pairs(data, n_states), n)
         else:
             flat = resolve_cliques(self.cliques, n, vars(self).get("feature_names_in_"))
+        check_tie(self.tie, self.cliques)
         layout = Layout.build(n_states, flat, self.tie)
         if self.device != "cpu":
             check_pairs(layout, parameters.max_bytes)
@@ -493,8 +494,7 @@ class DiscreteMRF(VisibleEstimator):
 def _independent_columns(layout, data, tie):
     """Return the initial energy: a model without interactions between columns.
 
-    Each column has its state frequencies in the training rows. All tables of several columns are
-    zero.
+    Each column has its state frequencies in the rows. Tables of several columns are zero.
     """
     start = initial_values.independent_start(layout, data.X, tie, data.log_weights)
     return FactorGraph.from_layout(layout, start)

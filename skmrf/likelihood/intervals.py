@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.special import betaincinv
+from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.log_weights import effective_sample_size, log_mean_exp
 from .._utils.results import LogPartition
+from .._utils.warn import warn_caller
 
 N_BOOTSTRAPS = 2000
 BOOTSTRAP_DRAWS = 2**16  # that are made together
@@ -185,4 +187,25 @@ def interval(forward, backward, max_width, rng, method, *, has_zeros=False):
         method,
         bool(upper - lower <= max_width),
         float(min(ess_down, ess_up)),
+    )
+
+
+def warn_wide(result):
+    """Warn that the interval of the estimated log partition function is wide or infinite."""
+    if result.upper == np.inf and result.lower > -np.inf:
+        warn_caller(
+            f"log Z has not converged: it is at least {result.lower:.4g}, and longer annealing "
+            "still changes the estimate. Log-likelihoods may be too high by many nats. Train with "
+            "a larger alpha, or estimate log Z of energy_ with more "
+            "n_temperatures and n_chains by skmrf.likelihood.ais.",
+            ConvergenceWarning,
+        )
+        return
+    warn_caller(
+        f"log Z has not converged: its interval, [{result.lower:.4g}, {result.upper:.4g}], is "
+        f"{result.upper - result.lower:.3g} nats wide. Log-likelihoods have the same uncertainty. "
+        "Estimate log Z of energy_ with more n_temperatures or n_chains: use "
+        "skmrf.likelihood.ais, or skmrf.likelihood.neural.neural_log_partition for neural "
+        "potentials.",
+        ConvergenceWarning,
     )

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from estimator_models import classes, small
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from skmrf import (
@@ -18,6 +19,7 @@ from skmrf import (
     MRFStructureLearner,
     NNMRFDensity,
 )
+from skmrf.energies import BipartiteEnergy
 from skmrf.learners import CD, LSSVM, MLEBP, MSSVM, PCD, CDPercLoss
 
 X = np.array([[0, 1], [1, 0], [0, 0], [1, 1]] * 5)
@@ -65,7 +67,7 @@ BAD_PARAMETERS = [
     ({"cliques": nx.Graph([(1, 1)])}, "The graph of cliques has a loop at 1; remove it"),
     ({"cliques": nx.path_graph(3)}, "has column 2, but the columns are 0 to 1"),
     ({"cliques": [(0, 1)], "tie": [[0, 5]]}, "tie has clique 5, but the cliques are 0 to 0"),
-    ({"tie": 3}, r"tie must be groups of clique numbers, such as .*; got 3"),
+    ({"cliques": [(0, 1)], "tie": 3}, r"tie must be groups of clique numbers, such as .*; got 3"),
     ({"categories": np.arange(2)}, r"The categories of column 0 must be a list; got np.int64\(0\)"),
     ({"optimizer": np.array(["sgd", "adam"])}, r"optimizer must be one of .*; got array"),
     ({"early_stopping": np.ones(2)}, r'early_stopping must be True, False or "auto"; got array'),
@@ -546,3 +548,18 @@ def test_parameters_of_an_object_that_is_given_with_them():
 def test_words_instead_of_features():
     with pytest.raises(ValueError, match=r"'the', which is not a number.* as a dict of"):
         CRF().fit([["the", "cat"]], [["D", "N"]])
+
+
+def test_tied_cliques_are_positions_in_the_list_of_cliques():
+    rows = np.random.default_rng(0).integers(2, size=(50, 4))
+    model = DiscreteMRF([(2, 3), (1, 2)], "exact", alpha=0.1, tie=[[0, 1]]).fit(rows)
+    assert model.cliques_ == ((2, 3), (1, 2), (0,))
+    assert_array_equal(model.log_potentials_[0], model.log_potentials_[1])
+    for cliques in ("pairwise", nx.path_graph(4), MRFStructureLearner()):
+        with pytest.raises(ValueError, match="tie has positions in the list cliques"):
+            DiscreteMRF(cliques, tie=[[0, 1]]).fit(rows)
+
+
+def test_models_with_hidden_units_are_no_models_of_columns():
+    with pytest.raises(ValueError, match="The BipartiteEnergy has hidden units"):
+        DiscreteMRF.from_energy(BipartiteEnergy(np.ones((3, 2)), np.zeros(3), np.zeros(2)))

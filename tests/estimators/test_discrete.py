@@ -195,7 +195,7 @@ def test_pandas():
     X.loc[3, "count"], X.loc[5, "letter"], X.loc[7, "vote"] = pd.NA, np.nan, pd.NA
     model = DiscreteMRF([("letter", "count")], "exact", alpha=1e-3).fit(X)
     assert model.feature_names_in_.tolist() == ["letter", "count", "vote"]
-    assert model.cliques_ == ((2,), (0, 1))
+    assert model.cliques_ == ((0, 1), (2,))
     assert [len(c) for c in model.categories_] == [3, 3, 2]
     filled = model.predict(X)
     assert filled.dtypes.equals(X.dtypes)
