@@ -14,7 +14,7 @@ from ..energies import FactorGraph
 from ..exact import elimination
 from ..likelihood.intervals import TRUSTED_ESS
 from ..samplers import chained_bp, enumerated_states, gibbs, gibbs_queries, metropolis, windows
-from ..variational import belief_propagation, decimation, mean_field, tree_reweighting
+from ..variational import belief_propagation, mean_field, tree_reweighting
 from .conditioned import ZERO_PROBABILITY_MESSAGE, restrict_order
 
 
@@ -255,7 +255,7 @@ def local_search_mode(model, *, n_windows=100, n_chains=64, n_sweeps=500, n_jobs
             graph, rng, n_chains=n_chains, n_sweeps=n_sweeps, n_jobs=n_jobs
         )
     with limit_time(min(0.2 * time, MAX_DECIMATION_SECONDS)):
-        starts = np.stack([best, decimation.decimate(graph, START_PROPAGATION).states])
+        starts = np.stack([best, belief_propagation.decimate(graph, START_PROPAGATION).states])
     if graph.n_variables <= windows.MAX_VARIABLES:
         best = windows.WindowSearch(graph, rng, n_windows).improve(starts)
     else:
@@ -270,7 +270,7 @@ def decimated_mode(model, *, schedule="sequential", damping="auto", max_iter=500
     the others.
     """
     propagation = belief_propagation.Propagation(schedule, damping, max_iter, tol)
-    return decimation.decimate(model.graph, propagation, evidence=model.row)[0]
+    return belief_propagation.decimate(model.graph, propagation, evidence=model.row)[0]
 
 
 MODES = {

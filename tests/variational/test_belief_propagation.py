@@ -20,8 +20,12 @@ from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.exact import elimination
 from skmrf.exact.elimination import ImpossibleEvidence
 from skmrf.io import read_uai
-from skmrf.variational.belief_propagation import SCHEDULES, Propagation, belief_propagation
-from skmrf.variational.decimation import decimate
+from skmrf.variational.belief_propagation import (
+    SCHEDULES,
+    Propagation,
+    belief_propagation,
+    decimate,
+)
 from skmrf.variational.tree_reweighting import tree_reweighted
 
 each_model = pytest.mark.parametrize("name", ZOO)
@@ -525,7 +529,7 @@ def test_decimation_of_impossible_models(network, n_colors, monkeypatch):
     graph = colouring_graph(network, n_colors)
     with pytest.raises(ImpossibleEvidence):
         decimate(graph)
-    monkeypatch.setattr(sys.modules["skmrf.variational.decimation"], "MAX_BACKTRACKS", 0)
+    monkeypatch.setattr(sys.modules["skmrf.variational.belief_propagation"], "MAX_BACKTRACKS", 0)
     assert value(graph, decimate(graph)) == -np.inf
 
 
