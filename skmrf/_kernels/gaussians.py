@@ -39,7 +39,7 @@ def _cholesky(matrix, entries, m, root):
 
 @kernel
 def observed_log_densities(X, pattern, order, means, covariances, out):
-    """Write the log-density of the observed entries of each row under each component.
+    """Add the log-density of the observed entries of each row under each component.
 
     Parameters
     ----------
@@ -52,13 +52,15 @@ def observed_log_densities(X, pattern, order, means, covariances, out):
     covariances : ndarray of shape (n_components, n_continuous, n_continuous)
         Covariance matrices of the components.
     out : ndarray of shape (n_components, n_rows)
-        Receives the log-densities in nats.
+        Log-densities in nats, to which those of the numbers are added. Entries of -inf remain.
     """
     n = X.shape[1]
     entries, root, white = np.empty(n, np.int64), np.empty((n, n)), np.empty(n)
     for k in range(len(means)):
         last, m, log_det = -1, 0, 0.0
         for r in order:
+            if out[k, r] == -np.inf:
+                continue
             row = X[r]
             if pattern[r] != last:
                 last, m, log_det = pattern[r], _find_entries(row, True, entries), 0.0
@@ -72,7 +74,7 @@ def observed_log_densities(X, pattern, order, means, covariances, out):
                     total -= root[a, b] * white[b]
                 white[a] = total / root[a, a]
                 square += white[a] ** 2
-            out[k, r] = -0.5 * (square + m * LOG_2PI) - log_det
+            out[k, r] += -0.5 * (square + m * LOG_2PI) - log_det
 
 
 @kernel

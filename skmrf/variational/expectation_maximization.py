@@ -7,12 +7,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.log_weights import logsumexp_along
+from .conditional_gaussians import add_conditional_gaussian, shrink_eigenvalues
 from .mixtures import (
     FLOOR,
     Mixture,
     average_mixtures,
     inflate,
-    shrink_eigenvalues,
     student_log_densities,
     student_mixture,
 )
@@ -287,7 +287,8 @@ def learn_mixture(rows, n_components, rng):
     """Learn a mixture; select its shrinkage and number of components by held-out rows.
 
     The number of components increases until the log-likelihood of held-out rows decreases. The
-    result is the average of mixtures that are learned from different initial clusters.
+    result is the average of mixtures that are learned from different initial clusters. With numbers
+    and categories, a conditional Gaussian distribution is added if "auto" selects the components.
 
     Parameters
     ----------
@@ -305,7 +306,7 @@ def learn_mixture(rows, n_components, rng):
     history : dict of lists
         "log_likelihood" of the training rows for each iteration of the last mixture, in nats.
     """
-    original = rows
+    original, is_automatic = rows, n_components == "auto"
     if len(rows.groups()) > MAX_PATTERNS:
         rows = impute_rare_patterns(rows, start_mixture(rows, 1, Prior(0.0, 0.1), rng), rng)
     choice = Selection(rows, rng)
@@ -318,6 +319,9 @@ def learn_mixture(rows, n_components, rng):
         mixtures.append(mixture)
     factor, degrees = choice.select_spread(n_components, prior)
     mixture = student_mixture(inflate(average_mixtures(mixtures), factor), degrees)
+    if is_automatic and choice.is_mixed and len(rows.X) >= MIN_ROWS:
+        logs = choice.held_out_log_densities(n_components, prior)
+        mixture = add_conditional_gaussian(mixture, original, choice.folds, logs, rng)
     return mixture, {"log_likelihood": scores}
 
 
@@ -371,18 +375,23 @@ class Selection:
             fold = np.arange(n) % N_FOLDS
             self.folds = [(order[fold != k], order[fold == k]) for k in range(min(N_FOLDS, n))]
 
+    @property
+    def is_mixed(self):
+        """Return whether there are numbers and categories."""
+        return 0 < len(self.rows.noise) < self.rows.X.shape[1]
+
     def select(self, n_components):
         """Return the number of components, given or selected, and the prior.
 
         With numbers and categories, many components with similar covariances are also compared.
         They represent categories that depend on several numbers.
         """
-        p, (n, n_columns) = len(self.rows.noise), self.rows.X.shape
+        p, n = len(self.rows.noise), len(self.rows.X)
         if n < MIN_ROWS:
             return 1 if n_components == "auto" else n_components, Prior(p + 2.0, DIAGONALS[-1])
         strengths = (LARGE_COVARIANCES, COVARIANCES)[len(self.folds) == 1 :]
         best = self._select(n_components, strengths)
-        if n_components == "auto" and 0 < p < n_columns:
+        if n_components == "auto" and self.is_mixed:
             pair = best, self._select(n_components, EQUAL_COVARIANCES)
             best = max(pair, key=self._spread_score)
         return best
@@ -406,6 +415,13 @@ class Selection:
         """Return the factor of the covariances and the degrees of freedom of the distributions."""
         (factor, degrees), _ = self._search_spread((n_components, prior))
         return 1.0 + (factor - 1.0) * (1.0 - 1.0 / N_FOLDS), degrees  # the folds have fewer rows
+
+    def held_out_log_densities(self, n_components, prior):
+        """Return the log-densities of the held-out rows of all folds in nats."""
+        (factor, degrees), _ = self._search_spread((n_components, prior))
+        pairs = self._fitted[n_components, prior]
+        parts = [(student_mixture(inflate(m, factor), degrees), rows) for m, rows in pairs]
+        return np.concatenate([mixture.log_density(rows.X) for mixture, rows in parts])
 
     def _search_spread(self, candidate):
         """Return the best factor and degrees of freedom for held-out rows, and their score."""

@@ -12,8 +12,7 @@ from .._utils.log_weights import logsumexp_along
 
 LOG_2PI = np.log(2 * np.pi)
 TINY = 1e-300
-MIN_COLUMNS = 10  # of a covariance matrix whose eigenvalues are shrunk
-MIN_EIGENVALUE = 1e-14  # of a correlation matrix, relative to the largest one or to 1
+MAX_BLOCK = 2**22  # log-densities of rows and components at once
 FLOOR = 1e-8  # variance that each covariance includes, for columns that are linear functions
 N_SCALES = 5  # of the covariances of a Student t distribution
 
@@ -53,6 +52,11 @@ class Mixture:
         """Return the fields of the mixture without cached properties, for pickling."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
+    def take(self, components):
+        """Return some of the components, with their weights."""
+        names = "log_weights", "means", "covariances", "tables"
+        return replace(self, **{name: getattr(self, name)[components] for name in names})
+
     @property
     def n_components(self):
         """Return the number of components."""
@@ -77,6 +81,12 @@ class Mixture:
     def whitening(self):
         """Return the inverse Cholesky factors of the components' covariance matrices."""
         return np.linalg.inv(self.roots)
+
+    @cached_property
+    def _has_zeros(self):
+        """Return whether a state of a discrete variable has the probability 0 in a component."""
+        n_states = self.n_states[self.discrete]
+        return any((self.tables[:, d, :q] == 0).any() for d, q in enumerate(n_states))
 
     @property
     def log_tables(self):
@@ -144,12 +154,29 @@ class Mixture:
         ndarray of shape (n_rows,)
             Log densities, in nats.
         """
-        log_densities = self._row_log_densities(np.asarray(X, dtype=float))
-        return logsumexp_along(log_densities + self.log_weights[:, None], axis=0)
+        X = np.asarray(X, dtype=float)
+        out = np.empty(len(X))
+        for rows in self._blocks(len(X)):
+            logs = self._row_log_densities(X[rows]) + self.log_weights[:, None]
+            out[rows] = logsumexp_along(logs)
+        return out
+
+    def component_shares(self, X):
+        """Return the probability of each component given each row, shape (n_components, n_rows).
+
+        Rows have nan for missing entries.
+        """
+        logs = self._row_log_densities(X) + self.log_weights[:, None]
+        return np.exp(logs - logsumexp_along(logs, keepdims=True))
+
+    def _blocks(self, n_rows):
+        """Return slices of rows, so that arrays with an entry a row and component are small."""
+        size = max(MAX_BLOCK // self.n_components, 1)
+        return [slice(start, start + size) for start in range(0, n_rows, size)]
 
     def _row_log_densities(self, X):
         """Return the log density of each row's observed entries under each component."""
-        has_missing = np.isnan(X).any(axis=1)
+        has_missing = np.isnan(X).any(axis=1) | self._has_zeros
         if not has_missing.any():
             return self.component_log_densities(X)
         log_densities = np.empty((self.n_components, len(X)))
@@ -159,12 +186,12 @@ class Mixture:
 
     def _observed_log_densities(self, X):
         """Return the log density of the observed entries of rows under each component."""
-        log_densities, numbers = np.zeros((self.n_components, len(X))), self._select_numbers(X)
+        log_densities, numbers = self.table_log_densities(X), self._select_numbers(X)
         pattern = _missing_patterns(numbers)
         order = np.argsort(pattern, kind="stable")
         means, covariances = read_only(self.means), read_only(self.covariances)
         observed_log_densities(numbers, pattern, order, means, covariances, log_densities)
-        return log_densities + self.table_log_densities(X)
+        return log_densities
 
     def table_log_densities(self, X):
         """Return the log-probability of each row's observed states under each component."""
@@ -260,9 +287,10 @@ class Mixture:
             Rows without missing entries.
         """
         X = np.array(X, dtype=float)
-        has_missing = np.isnan(X).any(axis=1)
-        if has_missing.any():
-            X[has_missing] = self._impute_rows(X[has_missing], rng)
+        incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
+        for block in self._blocks(len(incomplete)):
+            rows = incomplete[block]
+            X[rows] = self._impute_rows(X[rows], rng)
         return X
 
     def _impute_rows(self, X, rng):
@@ -293,8 +321,7 @@ class Mixture:
         shares : ndarray of shape (n_components, n_rows)
             Probability of each component, given the observed entries of the row.
         """
-        logs = self._row_log_densities(X) + self.log_weights[:, None]
-        shares = np.exp(logs - logsumexp_along(logs, keepdims=True))
+        shares = self.component_shares(X)
         imputed = np.repeat(X[None], self.n_components, axis=0)
         numbers, states = self._select_numbers(X), self.tables.argmax(axis=2)
         for k, rows in enumerate(imputed):
@@ -338,23 +365,26 @@ class Mixture:
         return X
 
 
-def average_mixtures(mixtures):
-    """Combine several mixtures into one mixture with equal weights.
+def average_mixtures(mixtures, shares=None):
+    """Combine several mixtures into one mixture.
 
     Parameters
     ----------
     mixtures : sequence of Mixture
         Mixtures of the same variables.
+    shares : sequence of float, optional
+        Weights of the mixtures, with sum 1. By default they are equal.
 
     Returns
     -------
     Mixture
         Mixture with the components of all mixtures.
     """
-    first = mixtures[0]
+    shares = np.full(len(mixtures), 1.0 / len(mixtures)) if shares is None else shares
+    weights = [m.log_weights + np.log(s) for m, s in zip(mixtures, shares, strict=True)]
     return replace(
-        first,
-        log_weights=np.concatenate([m.log_weights for m in mixtures]) - np.log(len(mixtures)),
+        mixtures[0],
+        log_weights=np.concatenate(weights),
         means=np.concatenate([m.means for m in mixtures]),
         covariances=np.concatenate([m.covariances for m in mixtures]),
         tables=np.concatenate([m.tables for m in mixtures]),
@@ -435,60 +465,6 @@ def _student_scales(degrees):
     """Return the factors of the covariances of a Gaussian that give a Student t distribution."""
     scales = 1.0 / gammaincinv(0.5 * degrees, (np.arange(N_SCALES) + 0.5) / N_SCALES)
     return scales / scales.mean()
-
-
-def shrink_eigenvalues(covariance, n):
-    r"""Return a covariance matrix whose correlation matrix has shrunk eigenvalues.
-
-    Large eigenvalues of the correlations of few rows are too large, and small ones are too small.
-    An eigenvalue :math:`\lambda` is divided by
-    :math:`(\pi c \lambda f)^2 + (1 - c - \pi c \lambda h)^2`, where :math:`c` is the number of
-    columns divided by the number of rows, :math:`f` is a kernel estimate of the density of the
-    eigenvalues at :math:`\lambda`, and :math:`h` is the Hilbert transform of this density.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (n_numbers, n_numbers)
-        Sample covariance matrix.
-    n : float
-        Number of rows, less the number of estimated means.
-
-    Returns
-    -------
-    ndarray of shape (n_numbers, n_numbers)
-        Matrix with shrunk eigenvalues, or the given one if it has few columns, or no more rows
-        than columns.
-
-    References
-    ----------
-    O. Ledoit and M. Wolf, "Analytical nonlinear shrinkage of large-dimensional covariance
-    matrices", Annals of Statistics 48 (2020).
-    """
-    ratio = len(covariance) / max(n, 1.0)
-    if ratio >= 1 or len(covariance) < MIN_COLUMNS:
-        return covariance
-    deviations = np.sqrt(np.maximum(np.diag(covariance), FLOOR))
-    values, vectors = np.linalg.eigh(covariance / np.outer(deviations, deviations))
-    values = np.maximum(values, MIN_EIGENVALUE * max(values[-1], 1.0))
-    widths = values * n ** (-1 / 3)
-    x = (values[:, None] - values) / widths
-    scale = np.pi * ratio * values
-    density, hilbert = (scale * (part / widths).mean(axis=1) for part in epanechnikov(x))
-    values = values / (density**2 + (1 - ratio - hilbert) ** 2)
-    vectors = vectors * deviations[:, None]
-    return (vectors * values) @ vectors.T
-
-
-def epanechnikov(x):
-    """Return the Epanechnikov density with variance 1, and its Hilbert transform."""
-    density = 0.75 / np.sqrt(5.0) * np.maximum(1.0 - x**2 / 5.0, 0.0)
-    far = np.abs(x) > 100.0  # the closed form cancels
-    near = np.where(far, 0.0, x)
-    rest = np.abs(np.sqrt(5.0) - near), np.abs(np.sqrt(5.0) + near)
-    logs = np.log(np.maximum(rest[0], 1e-300)) - np.log(np.maximum(rest[1], 1e-300))
-    near = -0.3 * near + 0.75 / np.sqrt(5.0) * (1.0 - near**2 / 5.0) * logs
-    away = np.where(far, x, 1.0)
-    return density, np.where(far, -(1.0 + 1.0 / away**2) / away, near) / np.pi
 
 
 def _missing_patterns(X):

@@ -30,6 +30,7 @@ from sklearn.exceptions import NotFittedError
 
 from skmrf import GaussianPotentials, NNMRFDensity
 from skmrf.metrics import classifier_two_sample_test
+from skmrf.variational.conditional_gaussians import shrink_eigenvalues
 from skmrf.variational.expectation_maximization import (
     Prior,
     Rows,
@@ -41,7 +42,7 @@ from skmrf.variational.expectation_maximization import (
     learn_mixture,
     start_mixture,
 )
-from skmrf.variational.mixtures import shrink_eigenvalues, student_mixture
+from skmrf.variational.mixtures import student_mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -1,16 +1,27 @@
-"""Tests of the contraction of grids of labels with matrix product states."""
+"""Tests of grids of labels (matrix product states), and of conditional Gaussian distributions."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import LogisticRegression
 
 from skmrf._data.sequences import read_examples
 from skmrf.energies.structured_protocols import LabelPotentials
 from skmrf.likelihood import label_graphs
-from skmrf.variational import grids
+from skmrf.variational import expectation_maximization, grids
 from skmrf.variational import label_graphs as propagation
+from skmrf.variational.conditional_gaussians import (
+    ConditionalGaussian,
+    Shrinkage,
+    add_conditional_gaussian,
+    choose_columns,
+    find_share,
+    fit_log_linear,
+)
+from skmrf.variational.expectation_maximization import Rows, learn_mixture
 
 
 def random_grids(shape, rng, tables=None):
@@ -224,3 +235,136 @@ def test_bond_dimensions():
     assert grids.bond_dimensions((100, 100), 13) == ()
     assert grids.bond_dimensions((1000, 1000), 3) == (4,)
     assert grids.bond_dimensions((10_000, 10_000), 2) == ()
+
+
+# Conditional Gaussian distributions ------------------------------------------------------------
+
+
+def linear_rows(seed, n_rows, n_numbers=5, missing=0.0):
+    """Return rows in which each of three categories depends on a function of the numbers.
+
+    The last category depends on nothing.
+    """
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(size=(n_rows, n_numbers))
+    slopes = 1.5 * np.random.default_rng(99).normal(size=(3, n_numbers, 3))
+    noise = rng.gumbel(size=(3, n_rows, 3))
+    states = np.append((numbers @ slopes + noise).argmax(axis=2), rng.integers(2, size=(1, n_rows)))
+    X = np.column_stack([numbers, states.reshape(4, -1).T])
+    X[rng.random(X.shape) < missing] = np.nan
+    n_states = np.repeat([0, 3, 2], [n_numbers, 3, 1])
+    return Rows(X, n_states, np.ones(n_rows), np.zeros(n_numbers))
+
+
+def test_log_odds_of_categories_are_linear(seed):
+    """The log-odds have the coefficients of linear discriminant analysis."""
+    rows = linear_rows(seed, 400)
+    learner = ConditionalGaussian(rows, [0, 1])
+    mixture = learner.fit(Shrinkage(log_linear=10.0, interaction=3.0))
+    assert mixture.n_components == 9
+    effects = np.linalg.solve(mixture.covariances[0], mixture.means.T)
+    constants = mixture.log_weights - 0.5 * (effects * mixture.means.T).sum(axis=0)
+    logits = rows.numbers @ effects + constants
+    for state, other in ((0, 1), (2, 0)):
+        given = np.flatnonzero(rows.X[:, 6] == 1)
+        logs = [rows.X[given].copy(), rows.X[given].copy()]
+        for X, value in zip(logs, (state, other), strict=True):
+            X[:, 5], X[:, 7:] = value, np.nan
+        found = mixture.log_density(logs[0]) - mixture.log_density(logs[1])
+        expected = logits[given, 3 * state + 1] - logits[given, 3 * other + 1]
+        assert_allclose(found, expected, atol=1e-8)
+
+
+def test_conditional_gaussians_sum_to_one(seed):
+    rows = linear_rows(seed, 60, 1)
+    mixture = ConditionalGaussian(rows, [2, 0]).fit(Shrinkage())
+    numbers, states = np.linspace(-9.0, 9.0, 1001), np.indices((3, 3, 3, 2)).reshape(4, -1).T
+    X = np.column_stack([np.repeat(numbers, 54), np.tile(states, (1001, 1))])
+    densities = np.exp(mixture.log_density(X)).reshape(1001, 54)
+    assert (densities > 0).all()
+    assert densities.sum() * 0.018 == pytest.approx(1.0, abs=1e-6)
+    X[:, 0] = np.nan
+    sums = np.exp(mixture.log_density(X)).reshape(1001, 54)
+    assert_allclose(sums, np.tile(densities.sum(axis=0) * 0.018, (1001, 1)), rtol=1e-5)
+    marginal = replace(mixture, tables=np.maximum(mixture.tables, 1e-300))  # without zeros
+    X[::2, 0], X[:, 2] = 0.5, np.nan
+    assert_allclose(mixture.log_density(X[:999]), marginal.log_density(X[:999]), rtol=1e-9)
+
+
+def test_log_linear_model(seed):
+    """The model has the pair margins of the counts, and no interaction of three variables."""
+    counts = np.random.default_rng(seed).gamma(2.0, 50.0, size=(2, 3, 2))
+    found = fit_log_linear(counts, 1e-9)
+    for axis in range(3):
+        expected = counts.sum(axis=axis) / counts.sum()
+        assert_allclose(found.sum(axis=axis), expected, rtol=0.02)
+    ratios = np.diff(np.diff(np.log(found), axis=0), axis=2)
+    assert_allclose(ratios, np.repeat(ratios[:, :1], 3, axis=1), atol=1e-8)
+    independent = fit_log_linear(counts, 1e12)
+    assert_allclose(independent[0] / independent[1], independent[0, 0, 0] / independent[1, 0, 0])
+
+
+def test_columns_of_configurations(seed, monkeypatch):
+    rows = linear_rows(seed, 600)
+    assert sorted(choose_columns(rows)[:3]) == [0, 1, 2]
+    monkeypatch.setattr("skmrf.variational.conditional_gaussians.MAX_CONFIGURATIONS", 9)
+    assert len(choose_columns(rows)) == 2
+
+
+def test_weights_of_conditional_gaussians(seed):
+    """A weight of two has the effect of a repeated row."""
+    rows = linear_rows(seed, 300)
+    weights = np.where(np.arange(300) < 150, 2.0, 1.0)
+    shrinkage = Shrinkage(interaction=3.0, log_linear=10.0)
+    repeated = rows.take(np.repeat(np.arange(300), weights.astype(int)))
+    weighted = replace(rows, weights=weights)
+    found, expected = (ConditionalGaussian(r, [0, 1]).fit(shrinkage) for r in (weighted, repeated))
+    for name in ("means", "covariances", "log_weights"):
+        assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-10)
+    assert_allclose(found.tables, expected.tables, atol=1e-3)
+    unweighted = ConditionalGaussian(rows, [0, 1]).fit(shrinkage)
+    assert not np.allclose(found.means, unweighted.means, atol=1e-3)
+
+
+def test_share_maximises_the_likelihood(seed):
+    rng = np.random.default_rng(seed)
+    differences, weights = rng.normal(size=200), rng.random(200)
+    shares = np.linspace(0.001, 0.999, 999)
+    logs = np.log1p(shares[:, None] * np.expm1(differences)) @ weights
+    logs += 2.0 * np.log(shares * (1.0 - shares))
+    assert find_share(differences, weights) == pytest.approx(shares[logs.argmax()], abs=0.01)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+def test_categories_that_depend_on_linear_functions(missing, seed, monkeypatch):
+    """New rows have a higher density, and predictions are those of a logistic regression."""
+    train, new, given = linear_rows(seed, 400, 4, missing), linear_rows(seed + 500, 1500, 4), []
+
+    def add(*args):
+        given.append(args[0])
+        return add_conditional_gaussian(*args)
+
+    monkeypatch.setattr(expectation_maximization, "add_conditional_gaussian", add)
+    found = learn_mixture(train, "auto", np.random.default_rng(0))[0]
+    gain = found.log_density(new.X) - given[0].log_density(new.X)
+    assert gain.mean() > 0.1
+    complete, X = linear_rows(seed, 400, 4), new.X.copy()
+    X[:, 4] = np.nan
+    predicted = (found.component_shares(X).T @ found.tables[:, 0, :]).argmax(axis=1)
+    regression = LogisticRegression().fit(complete.numbers, complete.X[:, 4])
+    accuracy = regression.score(new.numbers, new.X[:, 4])
+    assert (predicted == new.X[:, 4]).mean() > accuracy - 0.05
+
+
+def test_latent_classes_need_no_conditional_gaussian(seed):
+    """Classes with different covariances are selected, and the added distribution is left out."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(2, size=(600, 1))
+    numbers = rng.normal(size=(600, 3)) * np.where(kind, [0.1, 1.0, 3.0], [1.0, 0.1, 3.0]) + kind
+    states = np.where(rng.random((600, 1)) < 0.8, kind, rng.integers(3, size=(600, 1)))
+    rows = Rows(np.c_[numbers, states], np.array([0, 0, 0, 3]), np.ones(600), np.zeros(3))
+    found = learn_mixture(rows, "auto", np.random.default_rng(0))[0]
+    assert not (found.tables == 0).any()
+    added = ConditionalGaussian(rows, [0]).fit(Shrinkage())
+    assert (added.tables == 0).any()
+    assert (found.log_density(rows.X) - added.log_density(rows.X)).mean() > 0.5

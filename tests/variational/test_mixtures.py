@@ -11,15 +11,9 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, multivariate_t
 
+from skmrf.variational.conditional_gaussians import epanechnikov, shrink_eigenvalues
 from skmrf.variational.free_energy import QuadratureSettings, free_energy
-from skmrf.variational.mixtures import (
-    Mixture,
-    average_mixtures,
-    epanechnikov,
-    inflate,
-    shrink_eigenvalues,
-    student_mixture,
-)
+from skmrf.variational.mixtures import Mixture, average_mixtures, inflate, student_mixture
 from skmrf.variational.quadrature import integrate, quadrature
 
 KINDS = {

@@ -44,6 +44,11 @@ class NNMRFDensity(TableDensity):
     .. math:: p(x) = \sum_k \alpha_k \, N(z; \mu_k, C_k) \prod_j \pi_{kj}(s_j)
         \prod_{i} |z_i'(x_i)|
 
+    In tables with numbers and categories, some of the classes can be the combinations of the
+    categories of some columns (a conditional Gaussian distribution). These classes have one
+    covariance :math:`C`, and the effects of the categories on the means :math:`\mu_k` are additive,
+    with shrunk interactions. The log-odds of the categories are then linear functions of :math:`z`.
+
     If held-out rows have heavy tails, each Gaussian is replaced by an approximate Student t
     distribution with :math:`\nu` degrees of freedom. It is a mixture of five Gaussians, and its
     mean and covariance are those of the Gaussian:
@@ -161,6 +166,9 @@ class NNMRFDensity(TableDensity):
     ----------
     H. Xiong and N. Ruozzi, "General purpose MRF learning with neural network potentials", IJCAI
     2020, section 3.
+
+    S. L. Lauritzen and N. Wermuth, "Graphical models for associations between variables, some of
+    which are qualitative and some quantitative", Annals of Statistics 17 (1989).
 
     Examples
     --------

@@ -11,13 +11,13 @@ from ..._data.frames import column_names, read_columns
 from ..._data.mixed import find_discrete_categories, restore_numbers, to_floats
 from ..._data.numeric import find_linear_functions
 from ..._data.transforms import FARTHEST, TransformedColumns, learn_transform
-from ..._utils.log_weights import check_sample_weight, logsumexp_along
+from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
 from ...training.part_reports import PartReports
 from ...variational.expectation_maximization import (
+    Completion,
     Rows,
-    joint_log_densities,
     learn_mixture,
 )
 from .._density import EnergyEstimator
@@ -28,6 +28,8 @@ EXACT = LogPartition(0.0, 0.0, 0.0, 0.0, True, "exact", True)
 N_BISECTIONS = 60
 FAR_SPREAD = 3.0  # mean of far values in standard deviations; other far values can be anywhere
 MAX_FAR_NUMBERS = 2**21  # of the covariances of components for far values, 16 MB
+MAX_BLOCK = 2**17  # conditional means of a column at once
+MIN_SHARE = 1e-12  # probability of a component that has an effect on a conditional distribution
 N_LEVELS = 32  # quantiles whose mean is the conditional mean
 
 
@@ -266,17 +268,28 @@ def conditional_marginals(mixture, columns, codes, levels):
         column, quantiles of shape (n_rows, n_levels) in the units of the column; those of observed
         numbers are nan.
     """
-    n_rows, p = len(codes), len(columns.transforms)
-    rows = Rows(columns.limit(codes), columns.n_states, np.ones(n_rows), np.zeros(p))
-    logs, parts = joint_log_densities(mixture, rows)
-    shares = np.exp(logs - logsumexp_along(logs))
-    means = np.zeros((mixture.n_components, n_rows, p))
+    size = max(MAX_BLOCK // mixture.n_components, 1)
+    starts = range(0, max(len(codes), 1), size)
+    parts = [_marginals(mixture, columns, codes[s : s + size], levels) for s in starts]
+    return [np.concatenate(found) for found in zip(*parts, strict=True)]
+
+
+def _marginals(mixture, columns, codes, levels):
+    """Return the conditional distributions of a block of rows."""
+    n_rows, p, X = len(codes), len(columns.transforms), columns.limit(codes)
+    shares = mixture.component_shares(X)
+    used = np.flatnonzero(shares.max(axis=1, initial=0.0) > MIN_SHARE)
+    mixture, shares = mixture.take(used), shares[used]
+    means = np.zeros((len(used), n_rows, p))
     deviations = np.ones_like(means)
-    for part, here in parts:
-        for k in range(mixture.n_components if len(part.m) else 0):
-            mean = part.X @ part.slopes[k] + part.intercepts[k]
+    for observed, here in Rows(X, columns.n_states, np.ones(n_rows), np.zeros(p)).groups():
+        inside = np.flatnonzero(shares[:, here].max(axis=1) > MIN_SHARE)
+        numbers = X[np.ix_(here, mixture.numbers[observed])]
+        part = Completion(mixture.take(inside), numbers, observed)
+        for i, k in enumerate(inside if len(part.m) else ()):
+            mean = part.X @ part.slopes[i] + part.intercepts[i]
             means[k][np.ix_(here, part.m)] = mean
-            deviations[k][np.ix_(here, part.m)] = np.sqrt(np.diag(part.covariances[k]))
+            deviations[k][np.ix_(here, part.m)] = np.sqrt(np.diag(part.covariances[i]))
     numeric, out = list(columns.transforms), []
     for j in range(len(columns.names)):
         if j in columns.transforms:
@@ -317,8 +330,9 @@ def _invert_distribution(transform, shares, means, deviations, tables, levels):
     """Return quantiles of mixtures of normal distributions and point masses by bisection."""
     spikes = transform.spikes
     places = transform.forward(spikes)
-    weights = (shares * tables[:, :1])[:, :, None]
+    weights = shares * tables[:, :1]
     masses = shares.T @ tables[:, 1:]
+    weights, means, deviations = _largest_terms(weights, means, deviations)
     low = (means - 12.0 * deviations).min(axis=0)[:, None] + np.zeros(len(levels))
     high = (means + 12.0 * deviations).max(axis=0)[:, None] + np.zeros(len(levels))
     if len(spikes):
@@ -326,7 +340,7 @@ def _invert_distribution(transform, shares, means, deviations, tables, levels):
     for _ in range(N_BISECTIONS):
         z = 0.5 * (low + high)
         normal = ndtr((z[None] - means[:, :, None]) / deviations[:, :, None])
-        total = (weights * normal).sum(axis=0)
+        total = (weights[:, :, None] * normal).sum(axis=0)
         for place, mass in zip(places, masses.T, strict=True):
             total += mass[:, None] * (z >= place)
         is_below = total < levels
@@ -335,6 +349,13 @@ def _invert_distribution(transform, shares, means, deviations, tables, levels):
     for place, spike in zip(places, spikes, strict=True):
         values[(low <= place) & (place <= high)] = spike
     return values
+
+
+def _largest_terms(weights, *arrays):
+    """Return the terms of each row with a weight, shape (n_terms, n_rows), for several arrays."""
+    n_terms = max((weights > MIN_SHARE).sum(axis=0).max(initial=0), 1)
+    order = np.argsort(-weights, axis=0)[:n_terms]
+    return [np.take_along_axis(array, order, axis=0) for array in (weights, *arrays)]
 
 
 def _check_levels(quantiles):
