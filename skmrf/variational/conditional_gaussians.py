@@ -336,13 +336,12 @@ def add_conditional_gaussian(mixture, rows, folds, logs, rng):
     Mixture
         The average, or one of the two distributions.
     """
-    complete = replace(rows, X=mixture.impute(rows.X, rng))
-    columns = choose_columns(complete)
-    if not columns:
-        return mixture
-    for i in range(N_IMPUTATIONS if np.isnan(rows.X).any() else 1):
-        if i > 0:
-            complete = replace(rows, X=learned.impute(rows.X, rng))
+    learned, columns = mixture, []
+    for _ in range(N_IMPUTATIONS if np.isnan(rows.X).any() else 1):
+        complete = replace(rows, X=learned.impute(rows.X, rng))
+        columns = columns or choose_columns(complete)
+        if not columns:
+            return mixture
         learners = [ConditionalGaussian(complete.take(kept), columns) for kept, _ in folds]
         held_out = [complete.take(out) for _, out in folds]
         shrinkage = select_shrinkage(list(zip(learners, held_out, strict=True)))

@@ -24,7 +24,8 @@ class GaussianPotentials(BaseEstimator):
     ----------
     n_components : "auto" or int, default="auto"
         Number of classes of the hidden variable, at least 1. "auto" selects it by held-out rows.
-        The fitted model is the average of two such mixtures.
+        The fitted model is the average of two such mixtures. With "auto" and a table of numbers and
+        categories, a conditional Gaussian distribution can be added.
 
     See Also
     --------
