@@ -403,7 +403,7 @@ def _sum_component(m, q, fields, pairs, rest, top, tolerance, uniform, arrays, s
 
 
 @kernel
-def complete_rows(
+def impute_rows(
     X, first, layout, flat, m_max, limits, budget, uniforms, tolerance, totals, singles
 ):
     """Impute the missing entries of rows of X in place, from row ``first``.

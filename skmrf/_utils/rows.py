@@ -323,7 +323,7 @@ def has_missing(X):
     return any(part.min(initial=0) < 0 and bool((part == MISSING).any()) for part in blocks)
 
 
-def complete_rows(data):
+def drop_incomplete_rows(data):
     """Return the rows of a batch that have no missing entry; the same batch if all are complete."""
     if isinstance(data.X, MappedCodes):
         return data

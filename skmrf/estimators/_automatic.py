@@ -117,7 +117,7 @@ def continue_plan(previous, learner, parameters):
     is_refined = learner is None and isinstance(plan.learner, PCD) and not parameters.is_partial
     if is_refined and _refinement.is_possible(plan.start, parameters):
         return plan._replace(is_refined=True)
-    return complete_rows(plan, parameters)
+    return impute_and_refit(plan, parameters)
 
 
 def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
@@ -302,7 +302,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
         start = _shift(reference, fits.energies[choice], folds[0].reference)
     alpha = fits.strengths[choice] / n_rows
     plan = Plan(learner, alpha, start, reference, path, data, fits.interrupted)
-    return complete_rows(plan, parameters)
+    return impute_and_refit(plan, parameters)
 
 
 def _refine(fits, choice, fold, parameters):
@@ -369,7 +369,7 @@ def _choose_strength(fits, folds):
     return best if gains[best] > MIN_EVIDENCE * errors[best] else 0
 
 
-def complete_rows(plan, parameters):
+def impute_and_refit(plan, parameters):
     """Impute missing entries if the learner is pseudo-likelihood, and return the new plan.
 
     The method is stochastic expectation maximisation: rows are imputed from the current model, and

@@ -8,7 +8,7 @@ import numpy as np
 from .._jax import open_device
 from .._utils.namespaces import as_numpy
 from .._utils.parameters import check_auto, check_flag, check_number
-from .._utils.rows import complete_rows
+from .._utils.rows import drop_incomplete_rows
 from ..learners.base import draw_states, is_solvable
 from ..training import optimizers, penalties, schedules
 from ..training.settings import Settings
@@ -278,7 +278,7 @@ def complete_states(rows, rng):
         Complete rows of state codes.
     """
     rows = rows._replace(X=draw_states(as_numpy(rows.X), rng))
-    return complete_rows(rows)
+    return drop_incomplete_rows(rows)
 
 
 def random_states(data, rng):

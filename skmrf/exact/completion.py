@@ -8,7 +8,7 @@ models with two layers, the states of the smaller layer are enumerated.
 import numpy as np
 
 from .._kernels._jit import read_only
-from .._kernels.completion import complete_rows
+from .._kernels.completion import impute_rows
 from .._utils.codes import MISSING
 from ..energies import BipartiteEnergy
 from .elimination import DEFAULT_MAX_BYTES
@@ -118,7 +118,7 @@ class Completion:
         options = m_max, LIMITS, CALL_BUDGET, uniforms, tolerance, totals, singles
         row = 0
         while row < len(chosen):
-            row = complete_rows(chosen, row, arrays, flat, *options)
+            row = impute_rows(chosen, row, arrays, flat, *options)
         out[rows], is_done[rows], logs[rows] = chosen, np.isfinite(totals), totals
         return is_done, out, logs
 

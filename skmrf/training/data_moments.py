@@ -4,7 +4,7 @@ import numpy as np
 
 from .._utils.log_weights import effective_sample_size
 from .._utils.phases import States
-from .._utils.rows import complete_rows, pair_frequencies
+from .._utils.rows import drop_incomplete_rows, pair_frequencies
 from .._utils.warn import warn_caller
 
 
@@ -23,7 +23,7 @@ def complete_moments(energy, data):
     dict of str to ndarray
         Means of the sufficient statistics, shaped like theta.
     """
-    rows = complete_rows(data)
+    rows = drop_incomplete_rows(data)
     if not len(rows.X):
         return {}
     rows = rows.in_file_order()
@@ -106,7 +106,7 @@ def summarise_pairs(energy, data):
     n_unobserved : int
         Number of joint states of pairs of variables that never occur in the data.
     """
-    rows = complete_rows(data)
+    rows = drop_incomplete_rows(data)
     n_rows = rows.X.shape[0]
     if n_rows == 0:
         return 0.0, 0

@@ -23,7 +23,7 @@ from zoo import (
 )
 
 from skmrf._utils.phases import CliqueMoments, States
-from skmrf._utils.rows import Batch, complete_rows, count_rows, pair_frequencies
+from skmrf._utils.rows import Batch, count_rows, drop_incomplete_rows, pair_frequencies
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.energies.dense_tables import find_positions
 from skmrf.energies.layout import Layout
@@ -303,7 +303,7 @@ def test_sums_of_rows_in_blocks(is_jax, seed, monkeypatch):
     atol = 1e-6 if is_jax else 1e-12
     assert_allclose(pair_frequencies(rows, log_weights), shares, atol=atol)
     X[[3, 50], [1, 2]] = -1
-    found = complete_rows(Batch(X, None, log_weights))
+    found = drop_incomplete_rows(Batch(X, None, log_weights))
     kept = np.delete(np.arange(60), [3, 50])
     assert_array_equal(found.X, X[kept])
     assert_array_equal(found.log_weights, log_weights[kept])
