@@ -12,9 +12,15 @@ from .._utils.parallel import run_blocks
 from .._utils.warn import warn_caller
 from ..energies.log_linear import contrasts, pair_basis
 from ..samplers import spawn_generators, sweep
-from .nodewise import likelihood_ratio, wald_statistics
+from .nodewise import (
+    exact_tests,
+    has_empty_cell,
+    has_rare_cell,
+    likelihood_ratio,
+    pseudo_likelihood_covariances,
+    wald_statistics,
+)
 from .regression import (
-    CHUNK_ENTRIES,
     RIDGE,
     ChunkedCodes,
     Patterns,
@@ -24,8 +30,10 @@ from .regression import (
     weighted_gram,
 )
 from .significance import (
+    correct_rare_cells,
     edge_probabilities,
     fill_untested,
+    is_rare_table,
     log_tail,
     quadratic_forms,
     z_from_chi2,
@@ -133,13 +141,17 @@ def _assess_edges(fits, values, covariances, rows, observed_share, n_jobs):
     """Return a Wald or likelihood-ratio test of each edge, given the Wald statistics.
 
     Wald tests fail for edges with a joint state that never occurs. These edges get the
-    likelihood-ratio test of the conditional likelihoods.
+    likelihood-ratio test of the conditional likelihoods. Edges of two-state variables with a small
+    expected count get an exact test.
     """
     form = fits.form
-    with_empty_cell = np.flatnonzero(_has_empty_cell(form, rows))
-    if len(with_empty_cell):
-        ratios, _ = likelihood_ratio(fits, rows.X, rows.weights, with_empty_cell, n_jobs=n_jobs)
-        values[with_empty_cell] = ratios * observed_share[with_empty_cell]
+    is_rare = has_rare_cell(form, rows)
+    is_empty = has_empty_cell(form, rows) & ~is_rare
+    for mask, test in ((is_empty, likelihood_ratio), (is_rare, exact_tests)):
+        if mask.any():
+            edges = np.flatnonzero(mask)
+            found, _ = test(fits, rows.X, rows.weights, edges, n_jobs=n_jobs)
+            values[edges] = found * observed_share[edges]
     n = len(form.layout.n_states)
     i, j = form.edges.T
     statistic, dof = np.zeros((n, n)), np.zeros((n, n), dtype=int)
@@ -194,16 +206,6 @@ def _select_testable_variables(form, n_rows):
             'rows, or use statistic="agreement".'
         )
     return tested
-
-
-def _has_empty_cell(form, rows):
-    """Return a mask of the edges for which at least one joint state never occurs in the rows."""
-    q = form.layout.n_states
-    out = np.zeros(len(form.edges), dtype=bool)
-    for e, (i, j) in enumerate(form.edges.tolist()):
-        joint = rows.X[:, i].astype(np.int64) * q[j] + rows.X[:, j]
-        out[e] = (np.bincount(joint, minlength=q[i] * q[j]) == 0).any()
-    return out
 
 
 def sufficient_statistics(form, X):
@@ -276,43 +278,6 @@ def parameter_covariances(energy, rows, rng):
     return [inverse[a:b, a:b] for a, b in pairwise(bounds.tolist())]
 
 
-def pseudo_likelihood_covariances(energy, rows):
-    r"""Return, for each edge, the covariance matrix of its maximum pseudo-likelihood parameters.
-
-    It is in sandwich form, :math:`H^{-1} (\sum_r w_r g_r g_r^T) H^{-1}`. The gradient :math:`g_r`
-    is the sum over all variables of the gradients of :math:`\log p(x_{ri} \mid x_{r, N(i)})`, and
-    :math:`H` is the sum over rows and variables of the weighted information. The rows must have no
-    missing entries. The ridge of the nodewise regressions is added to both factors.
-    """
-    form, weights, edges = energy.form, rows.weights, energy.edge_parameters()
-    if not len(form.edges):
-        return []
-    unary = energy.theta.get("unary", np.zeros(0))
-    first, size = len(unary), len(unary) + int(form.pair_start[-1])
-    columns = np.ascontiguousarray(rows.X.T)
-    information, outer = RIDGE * np.eye(size), RIDGE * np.eye(size)
-    nodes = [node for node in build_nodes(form) if node.n_states > 1]
-    step = max(1, CHUNK_ENTRIES // size)
-    for start in range(0, len(weights), step):
-        chunk = slice(start, start + step)
-        scores = np.zeros((size, len(weights[chunk])))
-        for node in nodes:
-            places = [np.arange(*(first + form.pair_start[e : e + 2])) for e in node.edges]
-            if form.unary:
-                places.insert(0, np.arange(*form.unary_start[node.variable : node.variable + 2]))
-            places = np.concatenate([np.zeros(0, dtype=int), *places])
-            own = unary[places[places < first]]
-            theta = np.concatenate([own, *(edges[e] for e in node.edges)])
-            gradients, added = node.score_terms(theta, columns[:, chunk], weights[chunk])
-            scores[places] += gradients
-            information[np.ix_(places, places)] += added
-        outer += (scores * weights[chunk]) @ scores.T
-    inverse = np.linalg.inv(information)
-    covariance = inverse @ outer @ inverse
-    bounds = first + form.pair_start
-    return [covariance[a:b, a:b] for a, b in pairwise(bounds.tolist())]
-
-
 MIN_INFORMATION = 0.1  # with less information, the standard error of a parameter is above 3
 MAX_PARAMETERS = 500  # of a pair whose covariance matrix is inverted
 ROUNDING_SHARE = 1e-8  # information below this share of its total may be rounding
@@ -360,27 +325,43 @@ def _two_state_scores(fits, X, weights, form, tested, n_jobs):
     """
     columns = np.ascontiguousarray(X.T)
     signs = ChunkedCodes.from_binary(X)
+    totals = columns @ weights
 
     def test_node(node, theta):
         if not tested[node.variable]:
             return np.zeros(len(tested)), np.zeros(len(tested), dtype=np.int64)
         loadings = node.loadings[:, 0]
-        score, total, cross, information = 0.0, 0.0, 0.0, RIDGE * np.eye(len(theta))
+        sums, ones, total, cross = 0.0, 0.0, 0.0, 0.0
+        information = RIDGE * np.eye(len(theta))
         for rows, s in signs.iter_chunks():
             z = node.regressors(columns[node.partners, rows])
             p = expit(theta @ loadings @ z)
             w = weights[rows]
             scaled = z * (w * p * (1 - p))
-            score += (w * (columns[node.variable, rows] - p)) @ s
+            states = w * np.stack([columns[node.variable, rows], p])
+            sums, ones = sums + states @ s, ones + states.sum(axis=1)
             total += w @ (p * (1 - p))
             cross += loadings @ (scaled @ s)
             information += loadings @ (scaled @ z.T) @ loadings.T
         remaining = total - (cross * np.linalg.solve(information, cross)).sum(axis=0)
         testable = tested & (remaining > MIN_INFORMATION + ROUNDING_SHARE * total)
-        statistic = np.where(testable, score**2, 0.0) / np.where(testable, remaining, 1.0)
-        return statistic, testable.astype(int)
+        statistic = np.where(testable, (sums[0] - sums[1]) ** 2, 0.0)
+        statistic /= np.where(testable, remaining, 1.0)
+        if form.unary:
+            both = (sums + ones[:, None]) / 2
+            observed, expected = _two_state_tables(both, ones[:, None], totals, weights.sum())
+            statistic = correct_rare_cells(statistic, observed, expected)
+            testable |= tested & is_rare_table(observed, expected)
+        return np.where(testable, statistic, 0.0), testable.astype(int)
 
     return _test_all_nodes(test_node, fits, form, n_jobs)
+
+
+def _two_state_tables(both, left, right, total):
+    """Return tables of counts, from those of state 1 of both variables and of each of them."""
+    left, right = np.broadcast_arrays(left, right)
+    tables = [total - left - right + both, right - both, left - both, both]
+    return np.stack(tables, axis=-1).reshape(*both.shape, 2, 2)
 
 
 def _table_scores(fits, X, weights, form, tested, n_jobs):
@@ -405,6 +386,11 @@ def _table_scores(fits, X, weights, form, tested, n_jobs):
                 continue
             basis = relative_basis(form.statistic, node.n_states, q_j, True)
             statistic[partners], rank[partners] = sums.tests(entries, basis)
+            if has_tables:
+                tables = sums.tables(entries)
+                statistic[partners] = correct_rare_cells(statistic[partners], *tables)
+                if node.n_states == q_j == 2:
+                    rank[partners] |= is_rare_table(*tables)
         return statistic, rank
 
     return _test_all_nodes(test_node, fits, form, n_jobs)
@@ -418,7 +404,8 @@ class _StateSums:
         n_columns = start[-1]
         loadings = node.loadings.reshape(p, k * m)
         state_weights = _state_weights(patterns.states, k + 1, patterns.columns, weights, start)
-        self.score, self.second = state_weights[1:], np.zeros((k * k, n_columns))
+        self.observed, self.second = state_weights, np.zeros((k * k, n_columns))
+        self.expected = np.zeros((k + 1, n_columns))
         cross = np.zeros((k * m, k * n_columns))
         information = np.zeros((k * m, k * m))
         counts, order = patterns.counts(weights).sum(axis=0), np.argsort(patterns.inverse)
@@ -429,17 +416,22 @@ class _StateSums:
             groups = patterns.inverse[rows] - chunk.start
             columns = (column[rows] for column in patterns.columns)
             state_weights = _state_weights(groups, z.shape[1], columns, weights[rows], start)
-            probabilities = np.exp(node.log_probabilities(theta, z)[1:])
-            covariances = indicator_covariances(probabilities, 1.0)
-            self.score -= probabilities @ state_weights
+            probabilities = np.exp(node.log_probabilities(theta, z))
+            covariances = indicator_covariances(probabilities[1:], 1.0)
+            self.expected += probabilities @ state_weights
             self.second += covariances.reshape(k * k, -1) @ state_weights
             cross += weighted_gram(covariances, z, state_weights).reshape(cross.shape)
             information += weighted_gram(covariances * counts[chunk], z, z.T).reshape(
                 information.shape
             )
+        self.score = (self.observed - self.expected)[1:]
         self.second = self.second.reshape(k, k, n_columns)
         self.cross = (loadings @ cross).reshape(p, k, n_columns)
         self.information = RIDGE * np.eye(p) + loadings @ information @ loadings.T
+
+    def tables(self, entries):
+        """Return the observed and the expected tables with several other variables."""
+        return [table[:, entries].transpose(1, 0, 2) for table in (self.observed, self.expected)]
 
     def tests(self, entries, basis):
         """Return score statistics and degrees of freedom of pairs with several other variables."""

@@ -15,10 +15,9 @@ from .mixed_nodes import (
     draw,
     fit_node,
     is_large,
-    log_likelihoods,
 )
 from .penalised import MixedPath
-from .regression import N_PAIRS, RIDGE
+from .regression import N_PAIRS, RIDGE, log_probabilities
 from .rows import Columns, Design, WeightedRows, coincidence_probability, relabel_states
 from .screening import candidate_pairs, dependence_tests
 from .search import GraphModel
@@ -255,7 +254,7 @@ class MixedFits:
         """Return the pseudo-log-likelihood of complete rows, shape (n_rows,), in nats."""
         design = Design.from_rows(rows.X, rows.weights, rows.n_states, self.form.codes)
         return sum(
-            (log_likelihoods(design, node) for node in self.nodes if node.parameters.shape[1]),
+            (_log_likelihoods(design, node) for node in self.nodes if node.parameters.shape[1]),
             np.zeros(len(rows.X)),
         )
 
@@ -270,6 +269,17 @@ class MixedFits:
                 theta = np.moveaxis(np.tensordot(theta, codes, (axis, 1)), -1, axis)
                 theta = theta - theta.mean(axis=axis, keepdims=True)
         return theta.squeeze(tuple(1 + k for k in range(2) if is_number[k]))
+
+
+def _log_likelihoods(design, fit):
+    """Return the log conditional probability or density of a variable in each row, in nats."""
+    linear = design.values[:, fit.columns] @ fit.parameters
+    if design.is_number(fit.variable):
+        values = design.values[:, design.start[fit.variable]]
+        residuals = values - fit.variance * linear[:, 0]
+        return -0.5 * (residuals**2 / fit.variance + np.log(2 * np.pi * fit.variance))
+    log_p = log_probabilities(linear, design.codes[fit.variable])
+    return log_p[np.arange(len(log_p)), design.states[fit.variable]]
 
 
 def _combine_ends(form, nodes, i, j):

@@ -3,9 +3,15 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import hstack
 
-from .regression import RIDGE, TableRegression, one_hot, weighted_gram
-from .significance import chi2_from_f, quadratic_forms, sparse_table_test
+from .regression import RIDGE, TableRegression, log_probabilities, one_hot, weighted_gram
+from .significance import (
+    chi2_from_f,
+    correct_rare_cells,
+    quadratic_forms,
+    sparse_table_test,
+)
 
 LEAST_RIDGE = 1e-8
 MIN_VARIANCE = 1e-10  # relative to the variance of a variable; a smaller one is rounding
@@ -104,17 +110,6 @@ def has_sparse_table(n_parameters, count):
     return n_parameters > min(MAX_PAIR_PARAMETERS, count / MIN_ROWS_PER_PARAMETER)
 
 
-def log_likelihoods(design, fit):
-    """Return the log conditional probability or density of a variable in each row, in nats."""
-    linear = design.values[:, fit.columns] @ fit.parameters
-    if design.is_number(fit.variable):
-        values = design.values[:, design.start[fit.variable]]
-        residuals = values - fit.variance * linear[:, 0]
-        return -0.5 * (residuals**2 / fit.variance + np.log(2 * np.pi * fit.variance))
-    log_p = log_probabilities(linear, design.codes[fit.variable])
-    return log_p[np.arange(len(log_p)), design.states[fit.variable]]
-
-
 def draw(design, fit, rows, rng):
     """Draw a variable from its conditional distribution in some rows of a design."""
     linear = design.values[np.ix_(rows, fit.columns)] @ fit.parameters
@@ -157,7 +152,10 @@ def assess_neighbours(design, fit, known):
         if not size:
             continue
         if not is_number and (fit.covariance is None or has_sparse_table(size, design.count)):
-            statistic[n], dof[n] = _neighbour_score(design, fit, n, known)
+            statistic[n], dof[n] = _neighbour_score(design, fit, n, known, _table_scores)
+            continue
+        if size == 1 and design.has_rare_cell(fit.variable, fit.partners[n]):
+            statistic[n], dof[n] = _neighbour_score(design, fit, n, known, _exact_tests)
             continue
         block = slice(part.start * k, part.stop * k)
         theta, covariance = fit.parameters[part].ravel(), fit.covariance[block, block]
@@ -174,12 +172,12 @@ def assess_neighbours(design, fit, known):
     return statistic, dof
 
 
-def _neighbour_score(design, fit, n, known):
+def _neighbour_score(design, fit, n, known, scores):
     """Return the score test of the n-th neighbour, in the regression without it."""
     key = fit.variable, fit.partners[:n] + fit.partners[n + 1 :]
     if key not in known:
         known[key] = fit_node(design, *key)
-    return _table_scores(design, known[key])(fit.partners[n])
+    return scores(design, known[key])(fit.partners[n])
 
 
 def assess_others(design, fit):
@@ -223,7 +221,9 @@ def assess_others(design, fit):
     for size in np.unique(sizes).tolist():
         variables = others[sizes == size]
         entries = design.start[variables][:, None] + np.arange(size)
-        statistic[variables], dof[variables] = sums(entries)
+        statistic[variables], dof[variables] = _correct_tests(
+            design, fit, variables, *sums(entries)
+        )
     return statistic, dof
 
 
@@ -276,14 +276,6 @@ def _linear_scores(design, fit):
 # Categorical variables ---------------------------------------------------------------------
 
 
-def log_probabilities(linear, codes):
-    """Return log-probabilities, shape (n_rows, n_states); -inf for states that do not occur."""
-    logits = linear @ codes.T
-    logits[:, ~codes.any(axis=1)] = -np.inf
-    logits -= logits.max(axis=1, keepdims=True)
-    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-
-
 class Multinomial:
     """Multinomial logistic regression of a categorical variable, by Newton's method.
 
@@ -299,7 +291,7 @@ class Multinomial:
         self.columns = design.columns(partners)
         self.codes = design.codes[variable]
         self.states = states = design.states[variable]
-        self.patterns = np.arange(len(states)) if by_row else _find_patterns(design, partners)
+        self.patterns = np.arange(len(states)) if by_row else design.patterns(partners)
         self.first = np.unique(self.patterns, return_index=True)[1]
         self.values = np.ascontiguousarray(design.values[np.ix_(self.first, self.columns)])
         self.totals = np.bincount(self.patterns, design.weights)
@@ -397,17 +389,6 @@ class Multinomial:
         )
 
 
-def _find_patterns(design, partners):
-    """Return the number of the pattern of each row: rows of a pattern have the same neighbours."""
-    n_rows = len(design.values)
-    patterns = np.zeros(n_rows, dtype=np.int64)
-    for j in partners:
-        values = design.values[:, design.start[j]] if design.is_number(j) else design.states[j]
-        values = np.unique(values, return_inverse=True)[1]
-        patterns = np.unique(patterns * n_rows + values, return_inverse=True)[1]
-    return patterns
-
-
 def _likelihood_ratio(design, fit, n):
     """Return the likelihood-ratio statistic of the n-th neighbour of a categorical variable."""
     kept = fit.partners[:n] + fit.partners[n + 1 :]
@@ -458,30 +439,20 @@ def _fit_table(regression):
     counts = (to_rows.T @ weighted).toarray()[:, occurs]
     blocks = [(np.ones((len(first), 1)), np.ones((1, 1)), LEAST_RIDGE)]
     for j in partners:
-        indicators, codes = _indicators(design, j)
+        indicators, codes = design.indicators(j)
         blocks.append((indicators[first], codes, RIDGE))
     table = TableRegression(counts, regression.codes[occurs], blocks)
     parameters = table.maximise(regression.start())
     log_p, log_likelihood, _ = regression.objective(parameters)
     weighted = np.exp(log_p)[regression.patterns] * design.weights[:, None]
-    expected = tuple(abs(_indicators(design, j)[0]).T @ weighted for j in partners)
+    expected = tuple(abs(design.indicators(j)[0]).T @ weighted for j in partners)
     return regression.describe(parameters, log_p, log_likelihood, None, expected)
-
-
-def _indicators(design, variable):
-    """Return a regressor for each state of a variable, or its numbers, and the codes of them."""
-    if design.is_number(variable):
-        return design.values[:, design.start[variable]][:, None], np.ones((1, 1))
-    codes = design.codes[variable]
-    return one_hot(design.states[variable], len(codes)), codes
 
 
 def _table_scores(design, fit):
     """Return a function that computes the score test of one variable, for tables of many cells."""
-    regression = Multinomial(design, fit.variable, fit.partners)
-    p = np.exp(regression.objective(fit.parameters)[0])[regression.patterns]
+    counts, p = _state_counts(design, fit)
     gram, columns = design.gram, fit.columns
-    counts = one_hot(design.states[fit.variable], p.shape[1]).toarray() * design.weights[:, None]
     ridge = COLLINEAR * design.count * np.eye(len(columns))
 
     def test(variable):
@@ -490,8 +461,40 @@ def _table_scores(design, fit):
         left = design.values[:, own] - design.values[:, columns] @ slopes
         if design.is_number(variable):
             return sparse_table_test(left, left**2, counts, p, len(columns))
-        indicators, codes = _indicators(design, variable)
+        indicators, codes = design.indicators(variable)
         shares = design.weights @ indicators / design.count
         return sparse_table_test(left @ (codes.T * shares), indicators, counts, p, len(columns))
 
     return test
+
+
+def _state_counts(design, fit):
+    """Return the weighted indicators of the states of a variable, and their probabilities."""
+    regression = Multinomial(design, fit.variable, fit.partners)
+    p = np.exp(regression.objective(fit.parameters)[0])[regression.patterns]
+    counts = one_hot(design.states[fit.variable], p.shape[1]).toarray() * design.weights[:, None]
+    return counts, p
+
+
+def _correct_tests(design, fit, variables, statistic, dof):
+    """Return tests of variables that are no neighbours, corrected for rare cells of tables."""
+    rare = np.flatnonzero(design.has_rare_cell(fit.variable, variables))
+    if not len(rare):
+        return statistic, dof
+    statistic, dof = statistic.copy(), dof.copy()
+    counts, p = _state_counts(design, fit)
+    both = np.hstack([counts, p * design.weights[:, None]])
+    n_states = np.array([len(design.codes[j]) for j in variables[rare]])
+    for q in np.unique(n_states).tolist():
+        chosen = rare[n_states == q]
+        indicators = hstack([design.indicators(j)[0] for j in variables[chosen]])
+        tables = (indicators.T @ both).reshape(len(chosen), q, 2, -1).transpose(2, 0, 3, 1)
+        statistic[chosen] = correct_rare_cells(statistic[chosen], *tables)
+        if tables.shape[2:] == (2, 2):
+            dof[chosen] = 1
+    return statistic, dof
+
+
+def _exact_tests(design, fit):
+    """Return a function that computes the exact test of one variable of two states."""
+    return lambda j: np.ravel(_correct_tests(design, fit, np.array([j]), np.zeros(1), np.zeros(1)))

@@ -1,13 +1,14 @@
 """Nodewise regressions (each variable on its neighbours) and tests of edges based on them."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.parallel import run_blocks
-from .regression import Regression, build_nodes
-from .significance import quadratic_forms
+from .regression import CHUNK_ENTRIES, RIDGE, Regression, build_nodes
+from .significance import MIN_CELL_COUNT, correct_rare_cells, quadratic_forms
 
 GAMMA = 0.5  # parameter of the extended Bayesian information criterion
 
@@ -211,6 +212,20 @@ def likelihood_ratio(fits, X, weights, edges, *, n_jobs=None):
     dof : ndarray of shape (len(edges),)
         Degrees of freedom.
     """
+    return _sum_over_ends(_likelihood_losses, fits, X, weights, edges, n_jobs)
+
+
+def exact_tests(fits, X, weights, edges, *, n_jobs=None):
+    """Return exact tests of edges of two-state variables, from nodewise regressions.
+
+    The statistic is that of :func:`~skmrf.structure.significance.correct_rare_cells` in the
+    regressions without the edge. Parameters and returns are those of :func:`likelihood_ratio`.
+    """
+    return _sum_over_ends(_exact_halves, fits, X, weights, edges, n_jobs)
+
+
+def _sum_over_ends(test, fits, X, weights, edges, n_jobs):
+    """Return the sums of the results of a test for both ends of some edges, and the dof."""
     form, edges = fits.form, np.asarray(edges, dtype=np.int64)
     columns = np.ascontiguousarray(X.T)
     is_tested = np.zeros(len(form.edges), dtype=bool)
@@ -228,8 +243,8 @@ def likelihood_ratio(fits, X, weights, edges, *, n_jobs=None):
         for node in nodes
     ]
     statistic = np.zeros(len(form.edges))
-    for node, loss in zip(nodes, run_blocks(_likelihood_losses, tasks, n_jobs), strict=True):
-        statistic[node.edges] += loss  # mean over both ends of twice the loss
+    for node, part in zip(nodes, run_blocks(test, tasks, n_jobs), strict=True):
+        statistic[node.edges] += part
     return statistic[edges], _degrees_of_freedom(form)[edges]
 
 
@@ -248,7 +263,7 @@ def _fit_node(node, columns, weights):
 
 def _likelihood_losses(node, columns, weights, is_tested, theta, log_likelihood):
     """Return the log-likelihood lost when one tested edge is dropped; 0 for untested edges."""
-    losses = np.zeros(len(node.edges))
+    losses = np.zeros(len(node.edges))  # half of the statistic of one end
     for k in np.flatnonzero(is_tested[node.edges]):
         start = np.delete(theta, node.edge_slices[k])
         _, reduced, _ = Regression(node.drop_edge(k), columns, weights).maximise(start)
@@ -256,7 +271,81 @@ def _likelihood_losses(node, columns, weights, is_tested, theta, log_likelihood)
     return losses
 
 
+def _exact_halves(node, columns, weights, is_tested, theta, _):
+    """Return half of the statistic of the exact test of each tested edge; 0 for other edges."""
+    halves, tested = np.zeros(len(node.edges)), np.flatnonzero(is_tested[node.edges])
+    observed, expected = np.empty((2, len(tested), 2, 2))
+    for n, k in enumerate(tested):
+        reduced, start = node.drop_edge(k), np.delete(theta, node.edge_slices[k])
+        start, _, _ = Regression(reduced, columns, weights).maximise(start)
+        z = reduced.regressors(columns[reduced.partners])
+        counts = weights[:, None] * (columns[node.partners[k]][:, None] == [0, 1])
+        observed[n] = (columns[node.variable] == [[0], [1]]) @ counts
+        expected[n] = np.exp(reduced.log_probabilities(start, z)) @ counts
+    halves[tested] = correct_rare_cells(halves[tested], observed, expected) / 2
+    return halves
+
+
 def _degrees_of_freedom(form):
     """Return the degrees of freedom of each edge; 0 if one of its variables has only one state."""
     q = form.layout.n_states[form.edges]
     return np.where((q > 1).all(axis=1), np.diff(form.pair_start), 0)
+
+
+def pseudo_likelihood_covariances(energy, rows):
+    r"""Return, for each edge, the covariance matrix of its maximum pseudo-likelihood parameters.
+
+    It is in sandwich form, :math:`H^{-1} (\sum_r w_r g_r g_r^T) H^{-1}`. The gradient :math:`g_r`
+    is the sum over all variables of the gradients of :math:`\log p(x_{ri} \mid x_{r, N(i)})`, and
+    :math:`H` is the sum over rows and variables of the weighted information. The rows must have no
+    missing entries. The ridge of the nodewise regressions is added to both factors.
+    """
+    form, weights, edges = energy.form, rows.weights, energy.edge_parameters()
+    if not len(form.edges):
+        return []
+    unary = energy.theta.get("unary", np.zeros(0))
+    first, size = len(unary), len(unary) + int(form.pair_start[-1])
+    columns = np.ascontiguousarray(rows.X.T)
+    information, outer = RIDGE * np.eye(size), RIDGE * np.eye(size)
+    nodes = [node for node in build_nodes(form) if node.n_states > 1]
+    step = max(1, CHUNK_ENTRIES // size)
+    for start in range(0, len(weights), step):
+        chunk = slice(start, start + step)
+        scores = np.zeros((size, len(weights[chunk])))
+        for node in nodes:
+            places = [np.arange(*(first + form.pair_start[e : e + 2])) for e in node.edges]
+            if form.unary:
+                places.insert(0, np.arange(*form.unary_start[node.variable : node.variable + 2]))
+            places = np.concatenate([np.zeros(0, dtype=int), *places])
+            own = unary[places[places < first]]
+            theta = np.concatenate([own, *(edges[e] for e in node.edges)])
+            gradients, added = node.score_terms(theta, columns[:, chunk], weights[chunk])
+            scores[places] += gradients
+            information[np.ix_(places, places)] += added
+        outer += (scores * weights[chunk]) @ scores.T
+    inverse = np.linalg.inv(information)
+    covariance = inverse @ outer @ inverse
+    bounds = first + form.pair_start
+    return [covariance[a:b, a:b] for a, b in pairwise(bounds.tolist())]
+
+
+def has_empty_cell(form, rows):
+    """Return a mask of the edges for which at least one joint state never occurs in the rows."""
+    q = form.layout.n_states
+    out = np.zeros(len(form.edges), dtype=bool)
+    for e, (i, j) in enumerate(form.edges.tolist()):
+        joint = rows.X[:, i].astype(np.int64) * q[j] + rows.X[:, j]
+        out[e] = (np.bincount(joint, minlength=q[i] * q[j]) == 0).any()
+    return out
+
+
+def has_rare_cell(form, rows):
+    """Return a mask of the edges of two-state variables with a joint state of small expected count.
+
+    The expected count is that of independent variables.
+    """
+    if not form.unary:
+        return np.zeros(len(form.edges), dtype=bool)
+    counts = [np.bincount(column, rows.weights) for column in rows.X.T]
+    rarest = np.array([c.min() if len(c) == 2 else np.inf for c in counts])
+    return rarest[form.edges].prod(axis=1) < MIN_CELL_COUNT * rows.count

@@ -387,6 +387,14 @@ class TableRegression:
         return found.x.reshape(start.shape)
 
 
+def log_probabilities(linear, codes):
+    """Return log-probabilities, shape (n_rows, n_states); -inf for states that do not occur."""
+    logits = linear @ codes.T
+    logits[:, ~codes.any(axis=1)] = -np.inf
+    logits -= logits.max(axis=1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
 def one_hot(states, n_states):
     """Return a sparse array with a column for each state and a single one in each row."""
     n = len(states)

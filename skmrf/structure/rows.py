@@ -12,7 +12,9 @@ from .._utils.log_weights import check_sample_weight
 from .._utils.rows import Batch
 from .._utils.warn import warn_caller
 from ..samplers import Product, spawn_generators, sweep
+from .regression import one_hot
 from .screening import count_observed_pairs
+from .significance import MIN_CELL_COUNT
 
 MAX_COINCIDENCE = 1e-3  # largest probability of equality by chance of a duplicate
 IMPUTATION_SWEEPS = 20
@@ -377,6 +379,36 @@ class Design:
         """Return the indices of the constant and of all regressors of some variables."""
         parts = [np.arange(self.start[j], self.start[j + 1]) for j in variables]
         return np.concatenate([[0], *parts]).astype(np.int64)
+
+    def patterns(self, partners):
+        """Return the number of the pattern of each row, given by the values of some variables."""
+        n_rows = len(self.values)
+        patterns = np.zeros(n_rows, dtype=np.int64)
+        for j in partners:
+            values = self.values[:, self.start[j]] if self.is_number(j) else self.states[j]
+            values = np.unique(values, return_inverse=True)[1]
+            patterns = np.unique(patterns * n_rows + values, return_inverse=True)[1]
+        return patterns
+
+    @cached_property
+    def rarest(self):
+        """Count of the rarest observed state of each variable, infinite for numeric variables."""
+        counts = [np.inf if s is None else np.bincount(s, self.weights) for s in self.states]
+        return np.array([np.min(c, initial=np.inf, where=c > 0) for c in counts])
+
+    def has_rare_cell(self, i, j):
+        """Return True for categorical variables with a joint state of small expected count.
+
+        The expected count is that of independent variables. ``j`` can be an array of variables.
+        """
+        return self.rarest[i] * self.rarest[j] < MIN_CELL_COUNT * self.count
+
+    def indicators(self, variable):
+        """Return a regressor for each state of a variable, or its numbers, and their codes."""
+        if self.is_number(variable):
+            return self.values[:, self.start[variable]][:, None], np.ones((1, 1))
+        codes = self.codes[variable]
+        return one_hot(self.states[variable], len(codes)), codes
 
 
 def _find_codes(x, weights, n_states):

@@ -1,12 +1,25 @@
 """Evidence for edges: p-values, adjusted for multiple tests, and posterior probabilities."""
 
 import numpy as np
-from scipy.special import chdtrc, chdtri, expit, fdtrc, gammaln, logsumexp, ndtri, ndtri_exp, xlogy
+from scipy.special import (
+    chdtrc,
+    chdtri,
+    expit,
+    fdtrc,
+    gammaln,
+    logsumexp,
+    ndtri,
+    ndtri_exp,
+    xlogy,
+)
 
 from .._utils.parameters import check_choice
 
 UNDERFLOW = -600.0
 MIN_MEAN = 0.1  # mean of a statistic; below it, the data have no information
+MIN_CELL_COUNT = 10.0  # expected count; tests take account of the skewness of rarer cells
+MAX_CELL_COUNT = 100  # counts above it have no probability if the expected count is small
+ROUNDING = 1e-6  # of counts and log-probabilities
 MIN_P = 1e-280  # of an F test that is converted to a chi-square statistic
 N_TERMS = 8
 MIN_SCALE = 1.0  # in standard deviations of the noise; weaker edges look like no edges
@@ -82,6 +95,84 @@ def sparse_table_test(regressors, scale, counts, p, n_fitted):
     spread = 2.0 * (inverse**2 * variance * expected).sum() + weights[:, 0] @ own_variance
     dof = 2.0 * mean**2 / spread
     return (inverse * score**2).sum() / mean * dof, dof
+
+
+def correct_rare_cells(statistic, observed, expected):
+    r"""Return the test statistics of contingency tables, corrected for rare cells.
+
+    The distribution of a chi-square statistic has a long tail if cells have small expected counts.
+    The statistic of a table of two states and two states is replaced by the square of the normal
+    quantile of an exact test: of Fisher's test with the mid-p-value [1]_ if the expected counts are
+    products of the margins. Other expected counts :math:`E` give the hypergeometric distribution
+    with the mean :math:`E` and the same margins. In larger tables, the contribution of each rare
+    cell to Pearson's statistic is limited to that of its exact test.
+
+    Parameters
+    ----------
+    statistic : ndarray of shape (n,)
+        Chi-square statistics.
+    observed : ndarray of shape (n, q, r)
+        Observed counts.
+    expected : ndarray of shape (n, q, r)
+        Expected counts if there is no dependence.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Chi-square statistics.
+
+    References
+    ----------
+    .. [1] H. O. Lancaster, "Significance tests in discrete distributions", Journal of the American
+       Statistical Association 56, 1961.
+    """
+    margins = observed.sum(axis=2, keepdims=True), observed.sum(axis=1, keepdims=True)
+    rows, columns = (np.broadcast_to(part, observed.shape) for part in margins)
+    is_rare = (rows > 0) & (columns > 0) & (expected > 0) & (expected < MIN_CELL_COUNT)
+    if observed.shape[1:] == (2, 2):  # the tests of all four cells are the same
+        is_rarest = expected == np.where(is_rare, expected, np.inf).min(axis=(1, 2), keepdims=True)
+        flat = is_rarest.reshape(-1, 4)
+        is_rare = (flat & (flat.cumsum(axis=1) == 1)).reshape(observed.shape)
+    t, e, a, b = observed[is_rare], expected[is_rare], rows[is_rare], columns[is_rare]
+    exact = np.zeros(observed.shape)
+    exact[is_rare] = _exact_statistic(t, e, a, b)
+    if observed.shape[1:] == (2, 2):
+        return np.where(is_rare.any(axis=(1, 2)), exact.sum(axis=(1, 2)), statistic)
+    exact[is_rare] *= np.maximum(1.0 - e / a, 0.0) * np.maximum(1.0 - e / b, 0.0)
+    excess = np.zeros(observed.shape)
+    excess[is_rare] = np.maximum((t - e) ** 2 / np.maximum(e, MIN_MEAN) - exact[is_rare], 0.0)
+    return np.maximum(statistic - excess.sum(axis=(1, 2)), 0.0)
+
+
+def is_rare_table(observed, expected):
+    """Return a mask of the tables with rare cells, in which each state occurs; shape (n,)."""
+    occurs = [(observed.sum(axis=axis) > 0).all(axis=1) for axis in (1, 2)]
+    return (expected < MIN_CELL_COUNT).any(axis=(1, 2)) & occurs[0] & occurs[1]
+
+
+def _exact_statistic(observed, expected, a, b):
+    """Return the chi-square statistic with the p-value of an exact test of the count of a cell.
+
+    The p-value is the probability of all less probable counts, and half of the probability of all
+    equally probable counts (mid-p-value), in the hypergeometric distribution with the margins a and
+    b and the given mean.
+    """
+    largest, total = np.floor(np.minimum(a, b) + ROUNDING), a * b / expected
+    counts = np.floor(observed + ROUNDING), np.ceil(observed - ROUNDING)
+    count = np.where(observed > expected, counts[0], np.minimum(counts[1], largest))
+
+    def log_p(k):
+        first, second = np.maximum(a - k, 0.0), np.maximum(b - k, 0.0)
+        rest = np.maximum(total - a - b + k, 0.0)
+        value = -sum(gammaln(part + 1.0) for part in (k, first, second, rest))
+        return np.where(k <= largest, value, -np.inf)
+
+    at, all_log_p = log_p(count), log_p(np.arange(MAX_CELL_COUNT + 1.0)[:, None])
+    is_equal = np.abs(all_log_p - at) <= ROUNDING
+    tail = np.where(is_equal | (all_log_p < at), all_log_p - np.log(2.0) * is_equal, -np.inf)
+    tail = np.where(count > MAX_CELL_COUNT, at - np.log(2.0), logsumexp(tail, axis=0))
+    log_share = np.minimum(tail - logsumexp(all_log_p, axis=0), 0.0)
+    return np.maximum(-ndtri_exp(log_share - np.log(2.0)), 0.0) ** 2
 
 
 def log_tail(statistic, dof):

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, chi2, chi2_contingency, false_discovery_control, norm
+from scipy.stats import (
+    binom,
+    chi2,
+    chi2_contingency,
+    false_discovery_control,
+    fisher_exact,
+    hypergeom,
+    norm,
+)
 from structure_rows import (
     EDGES,
     FORMS,
@@ -22,6 +30,7 @@ from structure_rows import (
     random_energy,
 )
 
+from skmrf import MRFStructureLearner
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
 from skmrf.structure import assessment as score_module
@@ -32,6 +41,7 @@ from skmrf.structure.regression import RIDGE
 from skmrf.structure.rows import Rows
 from skmrf.structure.significance import (
     adjust_p_values,
+    correct_rare_cells,
     edge_probabilities,
     fill_untested,
     log_tail,
@@ -249,6 +259,78 @@ def test_score_tests_without_edges_or_parameters(seed):
         if unary:
             expected = by_scipy(*np.repeat(X, weights.astype(int), axis=0)[:, :2].T)[1]
             assert statistic[0, 1] == pytest.approx(1000 * expected, rel=1e-3)
+
+
+def rare_columns(rng, rate, shape):
+    """Return independent columns of zeros and ones, none of them constant."""
+    X = (rng.random(shape) < rate) * 1
+    X[rng.integers(shape[0], size=shape[1]), np.arange(shape[1])] = 1
+    return X
+
+
+def test_rare_cells_have_exact_tests(seed):
+    rng = np.random.default_rng(seed)
+    tables = rng.integers(1, 9, (200, 2, 2)) * rng.choice([1, 30], (200, 2, 2)) + 0.0
+    tables[::3, 1, 1] = 0
+    expected = (
+        tables.sum(2)[:, :, None] * tables.sum(1)[:, None] / tables.sum((1, 2))[:, None, None]
+    )
+    found = correct_rare_cells(np.full(200, -1.0), tables, expected)
+    is_rare = expected.min(axis=(1, 2)) < 10
+    assert (found[~is_rare] == -1).all()
+    for table, statistic in zip(tables[is_rare], found[is_rare], strict=True):
+        same = hypergeom(table.sum(), table[1].sum(), table[:, 1].sum())
+        pmf = same.pmf(np.arange(table.sum() + 1))
+        equal = pmf[np.isclose(pmf, same.pmf(table[1, 1]), rtol=1e-6, atol=0)].sum()
+        p = fisher_exact(table)[1] - equal / 2
+        assert chi2.sf(statistic, 1) == pytest.approx(p, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["binary", "categories", "numbers"])
+def test_rare_columns_without_edges(kind, seed):
+    """Adjusted p-values of independent rare columns are valid, and edge probabilities are small."""
+    rng, n_found = np.random.default_rng(seed), 0
+    for _ in range(10):
+        X = rare_columns(rng, 0.02, (200, 12))
+        if kind == "categories":
+            X[:, 0] = rng.integers(0, 3, 200)
+        if kind == "numbers":
+            X = np.column_stack([X, rng.standard_normal(200)])
+        learner = MRFStructureLearner(random_state=0).fit(X)
+        n_found += learner.p_values_.min() <= 0.05
+        assert (learner.p_values_ > 1e-4).all()
+        assert learner.edge_probability_.max() < 0.999
+    assert n_found <= 3  # binomial with p = 0.05
+
+
+@pytest.mark.parametrize("has_numbers", [False, True])
+def test_dependent_rare_columns_are_edges(has_numbers, seed):
+    rng = np.random.default_rng(seed)
+    X = rare_columns(rng, 0.03, (300, 8))
+    X[:, 0] = np.arange(300) < 9
+    X[:, 1] = (np.arange(300) >= 2) & (np.arange(300) < 11)  # seven joint occurrences
+    if has_numbers:
+        X = np.column_stack([X, rng.standard_normal(300)])
+    learner = MRFStructureLearner(random_state=0).fit(X)
+    assert (learner.edges_ == [0, 1]).all(axis=1).any()
+    others = np.triu(learner.edge_probability_ >= 0.95, 1).sum() - 1
+    assert others == 0
+    assert learner.p_values_[0, 1] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_rare_cells_of_larger_tables(seed):
+    rng, n = np.random.default_rng(seed), 4_000
+    p = np.array([0.9, 0.07, 0.03])
+    a, b = (rng.choice(3, size=(n, 200), p=p) for _ in range(2))
+    cells = np.arange(n)[:, None] * 9 + 3 * a + b
+    tables = np.bincount(cells.ravel(), minlength=9 * n).reshape(n, 3, 3) + 0.0
+    tables = tables[(tables.sum(1) > 0).all(1) & (tables.sum(2) > 0).all(1)]
+    expected = tables.sum(2)[:, :, None] * tables.sum(1)[:, None] / 200
+    pearson = ((tables - expected) ** 2 / expected).sum(axis=(1, 2))
+    found = correct_rare_cells(pearson, tables, expected)
+    assert (found <= pearson).all()
+    n_small = [(chi2.sf(values, 4) < 1e-3).sum() for values in (pearson, found)]
+    assert n_small[0] > binom.ppf(1 - 1e-6, len(tables), 1e-3) >= n_small[1]
 
 
 def dependent_rows(rng, n_states, n_rows, n_missing=0.2):
