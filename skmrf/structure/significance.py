@@ -289,7 +289,9 @@ def edge_probabilities(z):
               N(z; 0, v_k) (1 + z^2 \sigma_k^2 / v_k) / v_k}.
 
     The probability never decreases as ``|z|`` grows. Edges weaker than about 0.7 standard
-    deviations of the noise cannot be distinguished from no edge, and count as no edge. With few
+    deviations of the noise cannot be distinguished from no edge, and count as no edge. The moment
+    priors assume that edges differ in strength. If all edges have similar z-values, such as 4 to 7,
+    smaller z-values get too large probabilities, because the priors have weak edges, too. With few
     pairs the share of edges is hard to estimate. With a few hundred pairs, probabilities below 0.05
     may be too small by a few hundredths. With fewer than a hundred pairs, probabilities below 0.5
     may be too small by a tenth.
