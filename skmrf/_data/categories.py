@@ -3,6 +3,7 @@
 import numbers
 from collections.abc import Hashable
 from dataclasses import dataclass
+from datetime import date, timedelta
 from functools import partial
 
 import numpy as np
@@ -25,6 +26,8 @@ __all__ = [
     "missing_mask",
     "read_query_columns",
     "resolve_categories",
+    "time_advice",
+    "to_floats",
     "unite_categories",
 ]
 
@@ -186,6 +189,47 @@ def _is_missing(value):
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and np.isnan(value)
+
+
+def time_advice(column):
+    """Return advice for error messages about dates and durations; empty for other columns."""
+    is_time = column.dtype.kind in "mM" or any(
+        isinstance(value, (date, timedelta)) or type(value).__name__ == "Period"
+        for value in column[~missing_mask(column)].tolist()
+    )
+    advice = " Dates and durations are not supported. Use numbers, such as the days since a date."
+    return advice if is_time else ""
+
+
+def to_floats(column, name):
+    """Return a column as floats, with nan for missing entries."""
+    if column.dtype.kind in "cmM":
+        raise ValueError(
+            f"Column {name!r} holds values of type {column.dtype}; convert them to real numbers."
+            f"{time_advice(column)}"
+        )
+    absent = missing_mask(column)
+    out = np.full(len(column), np.nan)
+    try:
+        out[~absent] = column[~absent].astype(float)
+    except TypeError:
+        value = next(v for v in column[~absent].tolist() if not is_number(v))
+        raise TypeError(
+            f"Column {name!r} holds a {type(value).__name__}; each entry of this argument must be "
+            "a number, a string that can be converted to a number, or missing (nan or None)."
+            f"{time_advice(column)}"
+        ) from None
+    except (OverflowError, ValueError):
+        value = next(v for v in column[~absent].tolist() if not is_number(v))
+        raise ValueError(
+            f"Column {name!r} holds {value!r}, which is not a number; if its values are "
+            'categories, give the column the type "categorical" in column_types.'
+        ) from None
+    if np.isinf(out).any():
+        raise ValueError(
+            f"Column {name!r} holds infinity; use nan for a missing entry or a finite number."
+        )
+    return out
 
 
 def is_number(value):

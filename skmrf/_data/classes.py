@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_consistent_length
 from .._utils.codes import MISSING
 from .._utils.rows import dense_rows, is_mapped, row_blocks
 from .._utils.warn import warn_caller
-from .categories import missing_mask
+from .categories import missing_mask, to_floats
 from .column_types import find_far_values, median_and_scale
-from .mixed import Columns, to_floats, warn_degenerate
+from .mixed import Columns, warn_degenerate
 from .transforms import (
     BEYOND,
     BOUND_SOFTNESS,

@@ -8,7 +8,7 @@ from scipy.special import ndtri
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.warn import warn_caller
-from .categories import decode, encode, is_number, missing_mask, resolve_categories
+from .categories import decode, encode, resolve_categories, time_advice, to_floats
 from .column_types import (
     DISCRETE_TYPES,
     declared_categories,
@@ -214,35 +214,6 @@ def restore_numbers(values, columns, names, types):
             is_kept = x == np.rint(x) if kind == "integer" else ~np.isnan(x)
             values[is_kept, j] = x[is_kept]
     return values
-
-
-def to_floats(column, name):
-    """Return a column as floats, with nan for missing entries."""
-    if column.dtype.kind in "cmM":
-        raise ValueError(
-            f"Column {name!r} holds values of type {column.dtype}; convert them to real numbers."
-        )
-    absent = missing_mask(column)
-    out = np.full(len(column), np.nan)
-    try:
-        out[~absent] = column[~absent].astype(float)
-    except TypeError:
-        value = next(v for v in column[~absent].tolist() if not is_number(v))
-        raise TypeError(
-            f"Column {name!r} holds a {type(value).__name__}; each entry of this argument must be "
-            "a number, a string that can be converted to a number, or missing (nan or None)."
-        ) from None
-    except (OverflowError, ValueError):
-        value = next(v for v in column[~absent].tolist() if not is_number(v))
-        raise ValueError(
-            f"Column {name!r} holds {value!r}, which is not a number; if its values are "
-            'categories, give the column the type "categorical" in column_types.'
-        ) from None
-    if np.isinf(out).any():
-        raise ValueError(
-            f"Column {name!r} holds infinity; use nan for a missing entry or a finite number."
-        )
-    return out
 
 
 def _mean_and_scale(x, weights, name):
@@ -471,7 +442,7 @@ def learn_scored_columns(X, columns, names, types, categories, weights):
     found = iter(find_discrete_categories(columns, names, is_discrete, categories, declared))
     known = [next(found) if discrete else np.zeros(0) for discrete in is_discrete]
     values, scales = _read_numbers(columns, names, known), {}
-    for j, (kind, name) in enumerate(zip(types, names, strict=True)):
+    for j, (kind, name, column) in enumerate(zip(types, names, columns, strict=True)):
         x = values[weights > 0, j]
         if np.isnan(x).all():
             raise ValueError(f"Column {name!r} has no observed entry; drop it.")
@@ -479,11 +450,13 @@ def learn_scored_columns(X, columns, names, types, categories, weights):
         if not is_discrete[j] or (kind == "ordinal" and n_distinct > 2):
             scales[j] = learn_scale(values[:, j], weights)
         elif n_distinct > max(2, len(x) / 2):
+            advice = time_advice(column) or (
+                " Drop the column if it identifies the rows, or merge rare categories. If its "
+                'entries are numbers, give it the type "continuous" in column_types.'
+            )
             raise ValueError(
                 f"Column {name!r} has {n_distinct} categories in {len(x)} rows, which are too many "
-                "to estimate its dependence on other columns. Drop the column if it identifies the "
-                "rows, or merge rare categories. If its entries are numbers, give it the type "
-                '"continuous" in column_types.'
+                f"to estimate its dependence on other columns.{advice}"
             )
     return ScoredColumns(list(names), types, scales, known)
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtri
 
 from .._utils.codes import MISSING
-from .categories import decode, encode
+from .categories import decode, encode, to_floats
 from .column_types import (
     MAX_DECIMALS,
     MIN_ROWS,
@@ -18,7 +18,6 @@ from .column_types import (
     median_and_scale,
 )
 from .frames import read_columns
-from .mixed import to_floats
 
 # Both lists begin with the transform that is closest to linear.
 BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e60)  # in units of the scale

@@ -5,10 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm, rankdata
 
-from .._data.categories import missing_mask
+from .._data.categories import missing_mask, to_floats
 from .._data.column_types import DISCRETE_TYPES, resolve_column_types
 from .._data.frames import as_columns, find_column_names
-from .._data.mixed import to_floats
 from .._utils.parameters import check_number
 
 MAX_CATEGORIES = 254  # of a categorical column of the boosted trees; rarer ones are merged

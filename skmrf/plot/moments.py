@@ -7,10 +7,9 @@ from scipy.sparse import issparse
 from scipy.stats import rankdata
 
 from .. import inference
-from .._data.categories import missing_mask
+from .._data.categories import missing_mask, to_floats
 from .._data.column_types import find_position
 from .._data.frames import as_columns
-from .._data.mixed import to_floats
 from .._utils.codes import MISSING, STATE
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_choice, check_generator, check_number

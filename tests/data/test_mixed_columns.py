@@ -10,14 +10,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
-from skmrf._data.categories import as_columns
+from skmrf._data.categories import as_columns, to_floats
 from skmrf._data.column_types import (
     DISCRETE_TYPES,
     _are_uniform,
     find_column_types,
     resolve_column_types,
 )
-from skmrf._data.mixed import fit_columns, to_floats, warn_degenerate
+from skmrf._data.mixed import fit_columns, warn_degenerate
 from skmrf._data.transforms import FARTHEST, learn_transform
 
 NAMES = ["size", "kind", "age", "flag"]

@@ -25,7 +25,7 @@ from structure_rows import (
     three_state_rows,
 )
 
-from skmrf import MRFStructureLearner, inference
+from skmrf import MRFImputer, MRFStructureLearner, NNMRFDensity, inference
 from skmrf._utils.codes import STATE
 from skmrf.energies.log_linear import LogLinearForm
 from skmrf.structure import RemovalWhileLearning, Thresholding, WaldTests, assessment, search
@@ -488,3 +488,20 @@ def test_regression_with_certain_states_can_be_solved():
     assert np.isin(np.exp(log_p), (0.0, 1.0)).all()
     information = regression.derivatives(parameters, log_p)[1]
     assert np.isfinite(np.linalg.inv(information)).all()
+
+
+@pytest.mark.parametrize("estimator", [MRFStructureLearner(), NNMRFDensity(), MRFImputer()])
+@pytest.mark.parametrize("kind", ["dates", "zones", "durations", "periods", "objects"])
+def test_dates_are_not_supported(kind, estimator):
+    days = pd.date_range("2026-01-01", periods=60)
+    columns = {
+        "dates": days,
+        "zones": days.tz_localize("UTC"),
+        "durations": days - days[0],
+        "periods": days.to_period("D"),
+        "objects": np.array(days.date, dtype=object),
+    }
+    X = pd.DataFrame({"x": np.linspace(0.1, 2.0, 60) ** 2, "when": columns[kind]})
+    message = "Column 'when' .*Dates and durations are not supported.*days since a date"
+    with pytest.raises((TypeError, ValueError), match=message):
+        estimator.fit(X)

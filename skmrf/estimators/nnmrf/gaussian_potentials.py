@@ -5,10 +5,10 @@ from scipy.special import ndtr
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..._data.categories import merge_copies
+from ..._data.categories import merge_copies, to_floats
 from ..._data.column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
 from ..._data.frames import column_names, read_columns
-from ..._data.mixed import find_discrete_categories, restore_numbers, to_floats
+from ..._data.mixed import find_discrete_categories, restore_numbers
 from ..._data.numeric import find_linear_functions
 from ..._data.transforms import FARTHEST, TransformedColumns, learn_transform
 from ..._utils.log_weights import check_sample_weight

@@ -12,6 +12,7 @@ from ..._data.categories import (
     encode,
     find_categories,
     missing_mask,
+    to_floats,
 )
 from ..._data.column_types import (
     DISCRETE_TYPES,
@@ -19,7 +20,6 @@ from ..._data.column_types import (
     find_position,
     resolve_column_types,
 )
-from ..._data.mixed import to_floats
 from ..._utils.codes import MISSING
 from ..._utils.warn import warn_caller
 
