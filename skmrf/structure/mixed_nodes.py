@@ -126,7 +126,7 @@ def assess_neighbours(design, fit, known):
     A neighbour of a numeric variable has an F test, whose statistic is transformed to a chi-square
     statistic with the same p-value. A neighbour of a categorical variable has a Wald test, or a
     likelihood-ratio test if its effect is large. If its table is sparse, or if the regression has
-    no covariance, it has a score test.
+    no covariance, it has a score test. Tables of two rare states have exact tests.
 
     Parameters
     ----------
