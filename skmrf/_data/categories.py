@@ -4,14 +4,13 @@ import numbers
 from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import partial
 
 import numpy as np
 
 from .._utils.codes import MAX_STATES, MISSING, STATE
 from .._utils.parameters import show_list
-from .._utils.rows import MappedCodes, find_copies, find_unique_rows, is_mapped, row_blocks
-from .frames import as_array, as_columns, read_columns
+from .._utils.rows import find_copies, find_unique_rows
+from .frames import MappedColumns, as_columns, read_columns
 
 __all__ = [
     "CategoryEncoder",
@@ -21,7 +20,6 @@ __all__ = [
     "decode",
     "encode",
     "find_categories",
-    "fit_columns",
     "is_number",
     "missing_mask",
     "read_query_columns",
@@ -33,7 +31,6 @@ __all__ = [
 
 N_SHOWN = 8  # names or values in an error message
 MAX_REAL_CATEGORIES = 50
-LARGE_BLOCK = 2**22  # entries of rows whose distinct values are found together
 GRID_RATIO, GRID_TOLERANCE = 4, 1e-3  # places of a grid per value, and rounding errors of a place
 MAX_PLACES, LEAST = 1e15, 1e-300
 GIVE_ALL = "Give all categories in categories= before fit"
@@ -70,7 +67,9 @@ class CategoryEncoder:
     def encode(self, columns):
         """Return the state codes, shape (n_rows, n_columns); missing entries have MISSING."""
         if isinstance(columns, MappedColumns):
-            return columns.encode(self.categories, self.names)
+            parts = zip(columns, self.categories, self.names, strict=True)
+            codes = [encode([x], [known], [name])[:, 0] for x, known, name in parts]
+            return columns.encode(codes)
         return encode(columns, self.categories, self.names)
 
     def encode_row(self, row):
@@ -83,70 +82,6 @@ class CategoryEncoder:
     def decode(self, codes):
         """Return the category of each state code; no code may be MISSING."""
         return decode(codes, self.categories)
-
-
-class MappedColumns:
-    """Columns of small integers in a memory map, whose rows are read in blocks.
-
-    Iteration yields the sorted distinct values of each column.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-        Booleans, or integers of one or two bytes, in a memory map.
-    """
-
-    def __init__(self, X):
-        self.X = X
-        parts = [[np.unique(v) for v in np.array(X[rows]).T] for rows in row_blocks(X, LARGE_BLOCK)]
-        self.values = [np.unique(np.concatenate(found)) for found in zip(*parts, strict=True)]
-
-    def __len__(self):
-        """Return the number of columns."""
-        return len(self.values)
-
-    def __iter__(self):
-        """Iterate over the sorted distinct values of each column."""
-        return iter(self.values)
-
-    def encode(self, categories, names):
-        """Return the state codes, a MappedCodes, or raise a ValueError as :func:`encode`."""
-        parts = zip(self.values, categories, names, strict=True)
-        codes = [encode([v], [known], [name])[:, 0] for v, known, name in parts]
-        values = [v.astype(int) for v in self.values]
-        low, high = min(v[0] for v in values), max(v[-1] for v in values)
-        pairs = zip(codes, values, strict=True)
-        if high <= MAX_STATES and all((c == v - low).all() for c, v in pairs):
-            convert = partial(_shift, low=int(low))
-        else:
-            tables = np.zeros((len(values), high - low + 1), dtype=STATE)
-            for table, v, c in zip(tables, values, codes, strict=True):
-                table[v - low] = c
-            convert = partial(_look_up, tables=tables, low=int(low))
-        return MappedCodes(self.X, convert=convert, dtype=STATE)
-
-
-def _shift(rows, low):
-    codes = rows.astype(STATE, order="C")
-    codes -= low
-    return codes
-
-
-def _look_up(rows, tables, low):
-    starts = np.arange(len(tables)) * tables.shape[1] - low
-    return tables.ravel()[rows + starts]
-
-
-def fit_columns(estimator, X, *, reset, in_blocks):
-    """Return the columns of training rows, as :func:`~skmrf._data.frames.read_columns`.
-
-    With ``in_blocks``, the columns of a memory map of small integers are a MappedColumns.
-    """
-    columns = read_columns(estimator, X, reset=reset)
-    rows = as_array(X) if in_blocks and is_mapped(X) else np.zeros(0)
-    if is_mapped(rows) and rows.dtype.kind in "biu" and rows.dtype.itemsize <= 2:
-        return MappedColumns(rows)
-    return columns
 
 
 def resolve_categories(categories, columns, names, declared=None):

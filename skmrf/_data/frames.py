@@ -1,10 +1,13 @@
 """Access to the columns of arrays, pandas frames and polars frames."""
 
 import numbers
+from functools import partial
 
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
+from .._utils.codes import MAX_STATES, STATE
+from .._utils.rows import MappedCodes, is_mapped, row_blocks
 from .frame_types import (
     FrameType,
     append_to_frame,
@@ -15,6 +18,7 @@ from .frame_types import (
 
 TRUTH_VALUES = (bool, np.bool_)
 MAX_EXACT = 2.0**53  # larger integers are rounded in float64
+LARGE_BLOCK = 2**22  # entries of rows whose distinct values are found together
 USER_DEFINED = 2  # value of numpy.dtype.isbuiltin for the data types of other packages
 
 
@@ -210,4 +214,77 @@ def read_columns(estimator, X, *, reset):
             f"{estimator.n_features_in_} features as input."
         )
     check_truth_values(columns, column_names(estimator))
+    return columns
+
+
+class MappedColumns:
+    """Columns of small integers in a memory map, whose rows are read in blocks.
+
+    Iteration yields the sorted distinct values of each column.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        Booleans, or integers of one or two bytes, in a memory map.
+    """
+
+    def __init__(self, X):
+        self.X = X
+        parts = [[np.unique(v) for v in np.array(X[rows]).T] for rows in row_blocks(X, LARGE_BLOCK)]
+        self.values = [np.unique(np.concatenate(found)) for found in zip(*parts, strict=True)]
+
+    def __len__(self):
+        """Return the number of columns."""
+        return len(self.values)
+
+    def __iter__(self):
+        """Iterate over the sorted distinct values of each column."""
+        return iter(self.values)
+
+    def encode(self, codes):
+        """Return the state codes of the rows, given those of the distinct values of each column.
+
+        Parameters
+        ----------
+        codes : list of ndarray of int
+            State code of each distinct value.
+
+        Returns
+        -------
+        MappedCodes
+            Codes, which are computed when rows are read.
+        """
+        values = [v.astype(int) for v in self.values]
+        low, high = min(v[0] for v in values), max(v[-1] for v in values)
+        pairs = zip(codes, values, strict=True)
+        if high <= MAX_STATES and all((c == v - low).all() for c, v in pairs):
+            convert = partial(_shift, low=int(low))
+        else:
+            tables = np.zeros((len(values), high - low + 1), dtype=STATE)
+            for table, v, c in zip(tables, values, codes, strict=True):
+                table[v - low] = c
+            convert = partial(_look_up, tables=tables, low=int(low))
+        return MappedCodes(self.X, convert=convert, dtype=STATE)
+
+
+def _shift(rows, low):
+    codes = rows.astype(STATE, order="C")
+    codes -= low
+    return codes
+
+
+def _look_up(rows, tables, low):
+    starts = np.arange(len(tables)) * tables.shape[1] - low
+    return tables.ravel()[rows + starts]
+
+
+def read_training_columns(estimator, X, *, reset, in_blocks):
+    """Return the columns of training rows, as :func:`read_columns`.
+
+    With ``in_blocks``, the columns of a memory map of small integers are a MappedColumns.
+    """
+    columns = read_columns(estimator, X, reset=reset)
+    rows = as_array(X) if in_blocks and is_mapped(X) else np.zeros(0)
+    if is_mapped(rows) and rows.dtype.kind in "biu" and rows.dtype.itemsize <= 2:
+        return MappedColumns(rows)
     return columns

@@ -7,9 +7,9 @@ from sklearn.base import BaseEstimator
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.categories import CategoryEncoder, check_categories, fit_columns, resolve_categories
+from .._data.categories import CategoryEncoder, check_categories, resolve_categories
 from .._data.cliques import check_tie, cliques_from_pairs, resolve_cliques
-from .._data.frames import column_names
+from .._data.frames import column_names, read_training_columns
 from .._utils.rows import Batch, weighted_rows
 from ..energies import FactorGraph
 from ..energies.dense_tables import check_pairs
@@ -343,7 +343,7 @@ class DiscreteMRF(VisibleEstimator):
                 with fit.sub_estimator("structure", structure):
                     self.structure_ = structure.fit(X, sample_weight=sample_weight)
             in_blocks = learner is None or learner.reads_maps
-            columns = fit_columns(self, X, reset=not is_resumed, in_blocks=in_blocks)
+            columns = read_training_columns(self, X, reset=not is_resumed, in_blocks=in_blocks)
             encoder = self._encoder if is_resumed else self._new_encoder(columns)
             data = weighted_rows(Batch(encoder.encode(columns)), sample_weight)
             if fit.is_interrupted and isinstance(self.alpha, str):

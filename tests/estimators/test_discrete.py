@@ -523,7 +523,7 @@ def test_rows_of_a_memory_map(states, dtype, options, weighted, tmp_path, seed, 
     if "device" in options:
         pytest.importorskip("jax")
     monkeypatch.setattr(rows_module, "BLOCK_ENTRIES", 1000)
-    monkeypatch.setattr("skmrf._data.categories.LARGE_BLOCK", 1000)
+    monkeypatch.setattr("skmrf._data.frames.LARGE_BLOCK", 1000)
     monkeypatch.setattr(_automatic, "MAX_EXACT_ENTRIES", 1)
     rng = np.random.default_rng(seed)
     X = np.array(states)[chain_rows(2400, 6, len(states), rng)].astype(dtype)
@@ -583,7 +583,7 @@ def test_categories_of_a_memory_map(tmp_path):
 def test_memory_of_a_memory_map(options, tmp_path, monkeypatch):
     """A fit and queries copy only small parts of the rows of a memory map."""
     for name in ("_utils.rows.BLOCK_ENTRIES", "_utils.rows.MAX_DISTINCT",
-                 "_data.categories.LARGE_BLOCK", "structure.screening.BLOCK_ENTRIES",
+                 "_data.frames.LARGE_BLOCK", "structure.screening.BLOCK_ENTRIES",
                  "learners.pseudo_likelihood.CHUNK_SIZE"):  # fmt: skip
         monkeypatch.setattr(f"skmrf.{name}", 2**16)
     monkeypatch.setattr(_automatic, "MAX_PATH_WORK", 1e7)
