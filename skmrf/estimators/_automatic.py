@@ -14,13 +14,15 @@ from ..learners import PCD, Exact, PseudoLikelihood
 from ..learners.base import GibbsImputer
 from ..likelihood import ais, log_partition_bounds
 from ..structure import chow_liu
-from ..structure.chow_liu import choose_reference
+from ..structure.chow_liu import choose_references
 from ..training import loop
 from ..training.data_moments import effective_rows
 from ..training.held_out import log_likelihoods, pseudo_log_likelihoods
 from ..training.regularization import (
     Fold,
     RegularizationPath,
+    choose_path,
+    choose_strength,
     fit_path,
     fit_strength,
     gain_over_reference,
@@ -29,14 +31,14 @@ from ..training.regularization import (
 from . import _refinement
 
 MAX_PAIR_ENTRIES = 6_000_000  # of the tables of all pairs
-MAX_EXACT_ENTRIES = 2**15  # of elimination, in all its passes of one gradient; about 5 ms
+MAX_EXACT_ENTRIES = 2**17  # of elimination, in all its passes of one gradient; about 5 ms
 PASS_ENTRIES = 2**12  # whose time is about the fixed cost of a pass
 MAX_PATH_WORK = 1.5e9  # rows times pairs of states in one pass of pseudo-likelihood
+MAX_WORK_OF_CENTRES = 2e8  # the same of all folds, if the centre is chosen by two paths
 PATH_ITERATIONS = 100  # of a fit on the path, at most
 PATH_GAIN = 5e-5  # nats per state of a mean column; with a smaller gain, a fit on the path ends
 FINAL_GAIN = 1e-5  # nats; the same for the final fit
 MANY_CATEGORIES = 1000  # of an identifier, which has a category for every second row at least
-MIN_EVIDENCE = 1.0  # standard errors by which a penalised model must be better than the reference
 MIN_ROWS_TO_SPLIT = 2000  # with fewer rows, cross-validation instead of one split
 MAX_CROSS_VALIDATED = 100_000  # parameters
 MIN_HELD_OUT, MAX_HELD_OUT = 500, 5000
@@ -252,7 +254,9 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
 
     The L2 penalty is on the deviation from a reference model: a Chow-Liu tree, the edges of this
     tree that an extended Bayesian information criterion keeps, or a model of independent columns.
-    Held-out rows decide between the three. The choice does not depend on ``random_state``.
+    Held-out rows decide between the three. In small tables, they decide between the best of the
+    three and independent columns by the penalised models. The choice does not depend on
+    ``random_state``.
     """
     rng = np.random.default_rng(0)
     is_likelihood = isinstance(path_learner, Exact)
@@ -260,28 +264,16 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     splits = _split(
         data, rng, one=is_incomplete or energy.layout.n_parameters > MAX_CROSS_VALIDATED
     )
-    rule = choose_reference(energy, splits, parameters)
-    folds = [Fold(train, test, rule(train)) for train, test in splits]
-    with_all_rows = None if is_incomplete else folds[0]
-    if not is_likelihood:
-        folds = [_subsample(fold, rng) for fold in folds]
-
-    def follow(folds):
-        fits = _fit_path(path_learner, folds, parameters)
-        return fits, _choose_strength(fits, folds)
-
-    if is_incomplete:
-        (fold,) = folds
-        folds = [_impute_fold(fold, fold.reference, rng)]
-    fits, choice = follow(folds)
-    if is_incomplete and choice and not fits.interrupted:
-        folds = [_impute_fold(fold, fits.energies[choice], rng)]
-        fits, choice = follow(folds)
+    work = _row_work(energy) * sum(len(train.X) for train, _ in splits)
+    is_small = not is_incomplete and work <= MAX_WORK_OF_CENTRES
+    rules = choose_references(energy, splits, parameters, with_independent=is_small)
+    paths = (_follow_path(path_learner, rule, splits, parameters, rng) for rule in rules)
+    best, (folds, fits, choice) = choose_path(paths)
     refined = None
     if choice and is_refinable and not fits.interrupted:
         refined, fits = _refine(fits, choice, folds[0], parameters)
     if choice and refined is None and not is_likelihood:
-        fold = with_all_rows or folds[0]
+        fold = folds[0] if is_incomplete else folds[0]._replace(train=splits[0][0])
         choice = _check_likelihood(fits, fold, choice, path_learner, parameters)
     n_rows = effective_rows(data)
     weights = held_out_weights(folds)
@@ -292,7 +284,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
         errors,
         "log-likelihood" if is_likelihood else "pseudo-log-likelihood",
     )
-    reference = rule(data)
+    reference = rules[best](data)
     if refined is not None:
         start = _shift(reference, refined.energy, folds[0].reference)
         alpha, learner = refined.strength / n_rows, _refinement.make_learner()
@@ -303,6 +295,26 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     alpha = fits.strengths[choice] / n_rows
     plan = Plan(learner, alpha, start, reference, path, data, fits.interrupted)
     return impute_and_refit(plan, parameters)
+
+
+def _follow_path(learner, rule, splits, parameters, rng):
+    """Fit the regularization path around the reference models of a rule, and choose a strength.
+
+    If the learner needs complete rows, missing entries are imputed by the reference model, and
+    then by the chosen model.
+    """
+    folds = [Fold(train, test, rule(train)) for train, test in splits]
+    if isinstance(learner, Exact):
+        return choose_strength(_fit_path(learner, folds, parameters), folds)
+    energy, is_incomplete = folds[0].reference, has_missing(folds[0].train.X)
+    folds = [_subsample(fold, rng) for fold in folds]
+    for _ in range(2 if is_incomplete else 1):
+        folds = [_impute_fold(fold, energy, rng) for fold in folds] if is_incomplete else folds
+        path = choose_strength(_fit_path(learner, folds, parameters), folds)
+        if not path.choice or path.fits.interrupted:
+            break
+        energy = path.fits.energies[path.choice]
+    return path
 
 
 def _refine(fits, choice, fold, parameters):
@@ -357,16 +369,6 @@ def _path_settings(parameters, learner, data, reference, alpha):
         max_iter=PATH_ITERATIONS,
         complete=False,
     )
-
-
-def _choose_strength(fits, folds):
-    """Return the index of the best penalty strength, or 0 for the reference model.
-
-    A strength must improve the score of the reference model by more than one standard error.
-    """
-    gains, errors = gain_over_reference(fits.row_scores, held_out_weights(folds))
-    best = int(np.argmax(gains))
-    return best if gains[best] > MIN_EVIDENCE * errors[best] else 0
 
 
 def impute_and_refit(plan, parameters):
@@ -460,11 +462,15 @@ def impute(energy, data, rng):
     return data._replace(X=X)
 
 
+def _row_work(energy):
+    """Return the number of pairs of a state and a variable."""
+    return float(energy.n_states.sum()) * len(energy.n_states)
+
+
 def _subsample(fold, rng):
     """Subsample the training rows of a fold, so that its path of fits takes a few seconds."""
     train = fold.train
-    work = float(fold.reference.n_states.sum()) * len(fold.reference.n_states)
-    n_rows = max(int(MAX_PATH_WORK / work), MIN_ROWS_TO_SPLIT)
+    n_rows = max(int(MAX_PATH_WORK / _row_work(fold.reference)), MIN_ROWS_TO_SPLIT)
     if len(train.X) <= n_rows:
         return fold._replace(train=train.take(slice(None)))  # reads the rows of a memory map
     return fold._replace(train=train.take(rng.choice(len(train.X), n_rows, replace=False)))

@@ -24,6 +24,7 @@ from ..training.preconditioning import LayerPreconditioner, PreconditionedSGD
 from ._training import complete_states, rows_of_log_partition
 from ._weight_decay import (
     RECENCY,
+    choose,
     is_preconditioned,
     preconditioned_settings,
     score_rows,
@@ -340,6 +341,38 @@ def _are_correlated(rows):
     variance = np.maximum(2.0 + np.multiply.outer(kurtosis, kurtosis) / n, 2.0)
     n_pairs = len(kurtosis) * (len(kurtosis) - 1) / 2
     return squares.sum() - n_pairs > MIN_DEVIATIONS * np.sqrt(np.triu(variance, 1).sum())
+
+
+def choose_model(energies, data, parameters):
+    """Choose one of several models, its weight decay and its learning rate.
+
+    Models are compared by short fits in their order, until one is worse than the best one. The
+    comparison of strengths starts at the best strength of the model before, and its centre is kept.
+
+    Parameters
+    ----------
+    energies : iterable of PairwiseEnergy or SemiRestrictedEnergy
+        Initial models.
+    data : Batch
+        Training rows.
+    parameters : TrainingParameters
+        Parameters of the estimator. With a number as ``alpha``, only models are compared.
+
+    Returns
+    -------
+    Choice
+        Choice for the best model; for the first one if nothing is compared.
+    """
+    best = None
+    for energy in energies:
+        choice = choose(energy, data, parameters, compare_given=True, before=best)
+        is_better = best is None or choice.score > best.score
+        best = choice if is_better else best
+        if choice.is_interrupted:
+            return best._replace(is_interrupted=True)
+        if choice.score <= -np.inf or not is_better:
+            break
+    return best
 
 
 def keep_short_fit(choice, data, parameters, state):

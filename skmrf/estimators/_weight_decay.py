@@ -11,18 +11,21 @@ from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy
 from .._utils.rows import column_means, count_rows, is_mapped, sample_weights
 from ..energies import LayeredEnergy, PairwiseEnergy, SemiRestrictedEnergy
-from ..exact.expectations import quick_exact_model
-from ..learners import PCD, PTT
+from ..exact.expectations import exact_model, quick_exact_model
+from ..learners import PCD, PTT, Exact
+from ..learners.base import has_missing
 from ..likelihood import ais
 from ..structure.chow_liu import fit_pairwise_forest
 from ..training import loop
 from ..training.data_moments import effective_rows
+from ..training.initial_values import independent_columns
 from ..training.preconditioning import (
     CoupledLayerPreconditioner,
     LayerPreconditioner,
     PairPreconditioner,
     PreconditionedSGD,
 )
+from ..training.regularization import Fold, choose_path, choose_strength, fit_path
 from ..training.schedules import LinearRate
 from ._training import complete_states, random_states
 
@@ -43,6 +46,9 @@ MAX_COUPLED_UPDATES, COUPLED_UPDATES_TIMES_WEIGHTS = 24_000, 1e9  # couplings an
 SHORT, MAX_SHORT_UPDATES = 3, 4000  # a fit that compares strengths has a third of the updates
 N_TEMPERATURES, MIN_CHAINS, MAX_CHAINS = (1000, 4000), 64, 256
 NARROW = 0.2  # nats; width of an interval of log Z for which the first length is enough
+MAX_EXACT = 20  # columns without hidden units, for which an exact gradient takes a few milliseconds
+PATH_ITERATIONS, PATH_GAIN = 100, 1e-5  # of their fits at most; nats, at which a fit ends
+MAX_CROSS_VALIDATED = 10_000  # rows of the comparison by exact gradients; with more, one split
 MAX_SUMMED = 12  # units whose states are summed exactly, in less time than annealing takes
 N_DEVICE_CHAINS = 128  # the default of ais, so that a device compiles nothing for a later log Z
 MAX_SCORE_WORK = 1e8  # draws of the first run in one direction, if more than MIN_CHAINS are moved
@@ -181,38 +187,6 @@ def _shares(data):
     return 1.0 - missing, ones
 
 
-def choose_model(energies, data, parameters):
-    """Choose one of several models, its weight decay and its learning rate.
-
-    Models are compared by short fits in their order, until one is worse than the best one. The
-    comparison of strengths starts at the best strength of the model before, and its centre is kept.
-
-    Parameters
-    ----------
-    energies : iterable of PairwiseEnergy or SemiRestrictedEnergy
-        Initial models.
-    data : Batch
-        Training rows.
-    parameters : TrainingParameters
-        Parameters of the estimator. With a number as ``alpha``, only models are compared.
-
-    Returns
-    -------
-    Choice
-        Choice for the best model; for the first one if nothing is compared.
-    """
-    best = None
-    for energy in energies:
-        choice = choose(energy, data, parameters, compare_given=True, before=best)
-        is_better = best is None or choice.score > best.score
-        best = choice if is_better else best
-        if choice.is_interrupted:
-            return best._replace(is_interrupted=True)
-        if choice.score <= -np.inf or not is_better:
-            break
-    return best
-
-
 def choose(energy, data, parameters, known=None, *, compare_given=False, before=None, starts=()):
     """Choose the strength and the centre of the weight decay, and the learning rate.
 
@@ -266,11 +240,68 @@ def choose(energy, data, parameters, known=None, *, compare_given=False, before=
     test = complete_states(test, rng)
     if len(test.X) < MIN_TEST_ROWS:
         return first
+    if _is_exactly_compared(energy, data, strengths):
+        return _choose_exactly(first, strengths, data, parameters)
     rows = train, test, n_effective
     comparison = _Comparison(first, strengths, rows, replace(parameters, optimizer="auto"))
     best = comparison.run(rates, before if _has_couplings(energy) else None, starts)
     start, centre = (best.start, None) if best.centre is None else _around_forest(energy, data)
     return best._replace(start=start, centre=centre)
+
+
+def _is_exactly_compared(energy, data, strengths):
+    """Return whether exact gradients compare the strengths."""
+    return (
+        len(strengths) > 1
+        and isinstance(energy, PairwiseEnergy)
+        and energy.n_variables <= MAX_EXACT
+        and is_numpy(data.X)
+        and not has_missing(data.X)
+    )
+
+
+def _choose_exactly(first, strengths, data, parameters):
+    """Choose the strength and the centre by maximum-likelihood fits to folds of the rows."""
+    learner, states = Exact(), first.start.states
+    splits = _folds(data, np.random.default_rng(0))
+    given = {"alpha": 0.0, "interruptible": False}
+    settings = parameters.on_cpu().settings(learner, first.start, data, **given)
+    settings = replace(settings, complete=False, max_iter=PATH_ITERATIONS, min_gain=PATH_GAIN)
+    rules = [independent_columns]
+    if fit_pairwise_forest(data, states).coupling.any():
+        rules = [fit_pairwise_forest, *rules]
+
+    def follow(rule):
+        folds = [Fold(train, test, rule(train, states)) for train, test in splits]
+        given = learner, folds, settings, _log_likelihoods, parameters.penalty, strengths
+        return choose_strength(fit_path(*given, is_patient=True), folds)
+
+    best, (_, fits, choice) = choose_path(follow(rule) for rule in rules)
+    test, model = splits[0][1], fits.energies[choice]
+    weights = normalized_weights(test.log_weights, len(test.X))
+    start = rules[best](data, states)
+    return first._replace(
+        alpha=fits.strengths[max(choice, 1)] / effective_rows(data),
+        energy=model,
+        is_interrupted=fits.interrupted,
+        score=float(weights @ _log_likelihoods(model, test)),
+        start=start,
+        centre=start.theta,
+    )
+
+
+def _log_likelihoods(energy, rows):
+    return energy.log_marginal(rows.X) - exact_model(energy).log_partition(energy)
+
+
+def _folds(data, rng):
+    """Return splits into training and held-out rows: the first one, or five with few rows."""
+    n_rows = data.X.shape[0]
+    if n_rows >= MAX_CROSS_VALIDATED:
+        return [split_rows(data, rng)]
+    order, n_test = rng.permutation(n_rows), n_rows // 5
+    parts = np.split(order, n_test * np.arange(1, 5))
+    return [(data.take(np.setdiff1d(order, part)), data.take(part)) for part in parts]
 
 
 def split_rows(data, rng):
@@ -350,7 +381,7 @@ class _Comparison:
             around_forest = _around_forest(start, self.train)
         if before is not None:
             at = self._index(before.alpha)
-            if before.centre is not None:
+            if before.centre is not None and before.centre["coupling"].any():
                 start, centre = around_forest
         if starts:
             at = self._index(STRENGTH_OF_STARTS / self.n_effective)

@@ -92,8 +92,10 @@ class DiscreteMRF(VisibleEstimator):
         "auto" chooses the strength by the scores of held-out rows along a regularization path: fits
         of decreasing strength, by exact maximum likelihood or pseudo-likelihood. The penalty "l2"
         is then half the squared distance from a reference model: a Chow-Liu tree, a part of its
-        edges, or independent columns, whichever has the highest likelihood on held-out rows. A
-        refinement by "pcd" compares up to three strengths, the last one a hundredth of the first.
+        edges, or independent columns, whichever has the highest likelihood on held-out rows. In
+        tables of moderate size, penalised fits also decide between the best of these and
+        independent columns. A refinement by "pcd" compares up to three strengths, the last one a
+        hundredth of the first.
         If no strength is better than the reference model, ``alpha_`` is inf and the fitted model is
         the reference model. In :meth:`partial_fit`, "auto" is one divided by the number of rows of
         the first call.

@@ -1,5 +1,6 @@
 """Chow-Liu trees and forests, and the choice of a reference model among their parts."""
 
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -344,7 +345,7 @@ def _align(table, variables, clique):
 EDGE_RULES = ("none", "extended BIC", "all")  # edges of a Chow-Liu tree in the reference model
 
 
-def choose_reference(energy, splits, parameters):
+def choose_references(energy, splits, parameters, *, with_independent=False):
     """Choose the edges of the reference model by scores of held-out rows.
 
     Parameters
@@ -355,30 +356,36 @@ def choose_reference(energy, splits, parameters):
         Training rows and held-out rows.
     parameters : TrainingParameters
         Parameters of the estimator.
+    with_independent : bool, default=False
+        Whether the model without edges is also returned if another one is better. It is first if an
+        extended Bayesian information criterion keeps no edge of the tree of any split.
 
     Returns
     -------
-    callable
-        Function ``rows -> FactorGraph`` that learns the reference model from rows. The model has
-        all cliques. With tied tables or sparse penalties it is ``energy``.
+    list of callables
+        Functions ``rows -> FactorGraph`` that learn a reference model from rows. The model has all
+        cliques. With tied tables or sparse penalties it is ``energy``.
     """
     layout = energy.layout
     if layout.is_tied or parameters.penalty != "l2":
-        return lambda _: energy
+        return [lambda _: energy]
     allowed = possible_edges(layout)
-    row_scores = [[] for _ in EDGE_RULES]
+    row_scores, n_kept = [[] for _ in EDGE_RULES], 0
     for train, test in splits:
         tree = _fit_tree(layout, allowed, train)
+        n_kept += np.count_nonzero(tree.gains > _min_gain("extended BIC", layout, train))
         for rule, scores in zip(EDGE_RULES, row_scores, strict=True):
             scores.append(_forest_scores(tree.prune(_min_gain(rule, layout, train)), test))
     weights = held_out_weights([Fold(train, test, None) for train, test in splits])
-    rule = EDGE_RULES[int(np.argmax([np.concatenate(s) @ weights for s in row_scores]))]
+    rules = [EDGE_RULES[int(np.argmax([np.concatenate(s) @ weights for s in row_scores]))]]
+    if with_independent and rules != ["none"]:
+        rules = [*rules, "none"] if n_kept else ["none", *rules]
 
-    def reference(rows):
+    def reference(rule, rows):
         tree = _fit_tree(layout, allowed, rows)
         return embed(tree.prune(_min_gain(rule, layout, rows)), layout)
 
-    return reference
+    return [partial(reference, rule) for rule in rules]
 
 
 def _min_gain(rule, layout, data):

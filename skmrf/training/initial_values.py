@@ -12,6 +12,7 @@ from .._utils.rows import (
     has_missing,
     is_mapped,
 )
+from ..energies import PairwiseEnergy
 
 ROUNDING = 1e-10  # of a variance, relative to the mean square of a column
 SMALLEST_SQUARE = 1e-20  # smaller mean squares are rounding errors of standardised columns
@@ -53,6 +54,26 @@ def independent_start(layout, codes, tie, log_weights=None):
         axis = layout.cliques[a].index(i) if len(shape) > 1 else 0
         table += log_p.reshape([q if d == axis else 1 for d in range(len(shape))])
     return flat
+
+
+def independent_columns(data, states):
+    """Return a model without couplings.
+
+    Parameters
+    ----------
+    data : Batch
+        Rows of the codes 0 and 1; MISSING (-1) where an entry is missing.
+    states : pair of float
+        Values of the states with the codes 0 and 1.
+
+    Returns
+    -------
+    PairwiseEnergy
+        Model with the log odds of each column, and with half a pseudo-count for each state.
+    """
+    n, (low, high) = data.X.shape[1], states
+    odds = log_odds(data.X, data.log_weights)
+    return PairwiseEnergy(np.zeros((n, n)), odds / (high - low), states)
 
 
 def log_odds(codes, log_weights=None):

@@ -17,7 +17,8 @@ from .penalties import make_penalty
 STRENGTHS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # alpha times the number of rows
 EVALUATIONS = 100  # of the objective, roughly, in all fits on the path of a fold
 LONG_PATH = 60.0  # seconds
-MIN_GAIN = 0.5  # standard errors of a clear difference between the scores of two strengths
+MIN_GAIN = 0.5  # standard errors of a clear difference between the scores of two models
+N_ERRORS = 0.5  # standard errors of a gain over the reference model that are subtracted from it
 
 
 class RegularizationPath(NamedTuple):
@@ -78,7 +79,80 @@ class PathFits(NamedTuple):
     interrupted: bool = False
 
 
-def fit_path(learner, folds, settings, score_rows, penalty):
+class ChosenPath(NamedTuple):
+    """Regularization path with the index of the chosen strength.
+
+    Attributes
+    ----------
+    folds : list of Fold
+        Training rows, held-out rows and reference models.
+    fits : PathFits
+        Scores and models along the path.
+    choice : int
+        Index of the chosen strength; 0 for the reference model.
+    """
+
+    folds: list
+    fits: PathFits
+    choice: int
+
+
+def choose_strength(fits, folds):
+    """Choose a penalty strength, or the reference model.
+
+    Parameters
+    ----------
+    fits : PathFits
+        Scores along the path.
+    folds : list of Fold
+        Folds of the path.
+
+    Returns
+    -------
+    ChosenPath
+        Path with the strength whose gain over the reference model is largest, after half the
+        standard error of the gain is subtracted. The index is 0 if no such difference is positive.
+    """
+    gains, errors = gain_over_reference(fits.row_scores, held_out_weights(folds))
+    return ChosenPath(folds, fits, int(np.argmax(gains - N_ERRORS * errors)))
+
+
+def choose_path(paths):
+    """Choose the first path, or a later one whose chosen models have clearly better scores.
+
+    The gain must be larger than its standard error.
+
+    Parameters
+    ----------
+    paths : iterable of ChosenPath
+        Paths around different reference models, for the same held-out rows. Those after an
+        interrupted path are not requested.
+
+    Returns
+    -------
+    index : int
+        Index of the path.
+    path : ChosenPath
+        The path. It is marked as interrupted if Ctrl-C ended any path.
+    """
+    best = None
+    for k, path in enumerate(paths):
+        if best is None or _is_clearly_better(path, best):
+            index, best = k, path
+        if path.fits.interrupted:
+            return index, best._replace(fits=best.fits._replace(interrupted=True))
+    return index, best
+
+
+def _is_clearly_better(path, best):
+    row_scores = [p.fits.row_scores[p.choice] for p in (best, path)]
+    gains, errors = gain_over_reference(row_scores, held_out_weights(path.folds))
+    return gains[1] > errors[1]
+
+
+def fit_path(
+    learner, folds, settings, score_rows, penalty, strengths=STRENGTHS, *, is_patient=False
+):
     """Fit a regularization path to each fold, and score its held-out rows.
 
     The penalty strength decreases. Each fit starts from the model of the previous strength.
@@ -97,6 +171,11 @@ def fit_path(learner, folds, settings, score_rows, penalty):
         Penalty. A path of "l2" ends if the mean score is below the best earlier mean by half a
         standard error of the difference, or if two strengths in turn do not exceed the best earlier
         mean by as much. Strong sparse penalties remove all interactions, so their path is complete.
+    strengths : sequence of float
+        Penalty strengths times the number of rows, in decreasing order.
+    is_patient : bool, default=False
+        Whether a path of "l2" ends only if the mean score is below the best earlier mean. It is for
+        strengths that are so strong that the first models are equal to the reference model.
 
     Returns
     -------
@@ -108,7 +187,7 @@ def fit_path(learner, folds, settings, score_rows, penalty):
     fits = PathFits([np.inf], [_score_all(score_rows, energies, folds)], [energies[0]])
     try:
         _warn_long_path(learner, folds)
-        for strength in STRENGTHS:
+        for strength in strengths:
             energies = [
                 fit_strength(learner, fold, energy, settings, penalty, strength)
                 for fold, energy in zip(folds, energies, strict=True)
@@ -116,7 +195,7 @@ def fit_path(learner, folds, settings, score_rows, penalty):
             row_scores = _score_all(score_rows, energies, folds)
             with InterruptLater():
                 _append(fits, strength, row_scores, energies[0])
-            if penalty == "l2" and _is_past_best(fits.row_scores, weights):
+            if penalty == "l2" and _is_past_best(fits.row_scores, weights, is_patient):
                 break
     except KeyboardInterrupt:
         return fits._replace(interrupted=True)
@@ -151,7 +230,7 @@ def _append(fits, strength, row_scores, energy):
     fits.energies.append(energy)
 
 
-def _is_past_best(row_scores, weights):
+def _is_past_best(row_scores, weights, is_patient=False):
     """Return whether the path ends: the last model is clearly worse, or the last two no better.
 
     A model is compared with the best model before it.
@@ -159,6 +238,8 @@ def _is_past_best(row_scores, weights):
     gain, error = _gain_over_best(row_scores, weights)
     if gain > MIN_GAIN * error or len(row_scores) == 2:
         return False
+    if is_patient:
+        return gain < -MIN_GAIN * error
     gain_before, error_before = _gain_over_best(row_scores[:-1], weights)
     return gain < -MIN_GAIN * error or gain_before <= MIN_GAIN * error_before
 
@@ -205,7 +286,7 @@ def penalty_from(reference, name, alpha):
 
     Parameters
     ----------
-    reference : FactorGraph
+    reference : FactorGraph or PairwiseEnergy
         Reference model. With tied tables the penalty is on the parameters themselves.
     name : {"l2", "l1", "group-l1"}
         Penalty.
@@ -217,7 +298,7 @@ def penalty_from(reference, name, alpha):
     L2, L1 or GroupL1
         Penalty.
     """
-    has_centre = name == "l2" and not reference.layout.is_tied
+    has_centre = name == "l2" and not reference.factor_graph().layout.is_tied
     centre = reference.theta if has_centre else None
     groups = reference.penalty_groups()
     return make_penalty(name, alpha, groups, reference.multiplicity, centre)

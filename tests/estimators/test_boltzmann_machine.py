@@ -16,7 +16,7 @@ from skmrf import BoltzmannMachine, DiscreteMRF
 from skmrf._utils.phases import States
 from skmrf._utils.rows import unique_rows
 from skmrf.energies import PairwiseEnergy
-from skmrf.estimators import _weight_decay
+from skmrf.estimators import _hidden_layer, _weight_decay
 from skmrf.inference import row_queries
 from skmrf.learners import PCD, Learner, PseudoLikelihood
 from skmrf.training import ScoreMonitor
@@ -587,7 +587,7 @@ def test_number_of_hidden_units_is_chosen(best, n_compared, monkeypatch):
         score = -abs(compared[-1] - best)
         return _weight_decay.Choice(0.01, 0.1, energy, score=score, start=energy)
 
-    monkeypatch.setattr(_weight_decay, "choose", choose)
+    monkeypatch.setattr(_hidden_layer, "choose", choose)
     X = np.random.default_rng(0).choice([-1, 1], size=(1300, 40))
     model = quick(max_iter=1, n_components="auto", warm_start=True).fit(X)
     assert (model.n_components_, len(compared)) == (best, n_compared)

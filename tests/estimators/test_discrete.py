@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -20,11 +21,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer
 from zoo import ZOO, brute, enumerate_states
 
-from skmrf import DiscreteMRF
+from skmrf import BoltzmannMachine, DiscreteMRF
 from skmrf._utils import rows as rows_module
+from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph
-from skmrf.estimators import _automatic, _refinement
+from skmrf.estimators import _automatic, _refinement, _weight_decay
 from skmrf.learners import CD, PCD, Exact
 from skmrf.training import EarlyStopping, ScoreMonitor, regularization
 
@@ -483,6 +485,72 @@ def test_strengths_are_checked_with_all_rows(monkeypatch, seed):
         assert (model.alpha_ < np.inf) == (factor == 1.0)
         assert min(n_rows) > 2 * _automatic.MIN_ROWS_TO_SPLIT * 0.75
     assert lengths == {(_automatic.FINAL_GAIN, model.max_iter)}  # as in the final fit
+
+
+def common_cause_rows(rng, n_rows):
+    """Return 15 binary columns that all depend weakly on the same hidden variable."""
+    cause = rng.random(n_rows) < 0.2
+    return (rng.random((n_rows, 15)) < expit(1.5 * cause - 2.5)[:, None]).astype(int)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("model", [DiscreteMRF(), BoltzmannMachine(states=(0, 1), random_state=0)])
+def test_strength_of_a_weak_common_cause(model, seed):
+    """The choice by few rows is nearly as good as the best of several strengths around zero."""
+    losses = []
+    for k in range(4):
+        rng = np.random.default_rng([seed, k])
+        train, test = common_cause_rows(rng, 500), common_cause_rows(rng, 4000)
+        fixed = [
+            BoltzmannMachine("exact", states=(0, 1), alpha=a).fit(train).score(test)
+            for a in (0.01, 0.02, 0.05)
+        ]
+        losses.append(max(fixed) - model.fit(train).score(test))
+    assert np.mean(losses) < 0.012
+
+
+def scored_path(scores, *, interrupted=False):
+    """Return a path around a reference model, from the scores of four held-out rows."""
+    folds = [regularization.Fold(None, Batch(np.zeros((4, 1))), None)]
+    scores = [np.asarray(s, dtype=float) for s in scores]
+    fits = regularization.PathFits([np.inf, 10.0, 1.0], scores, [0, 1, 2], interrupted)
+    return regularization.choose_strength(fits, folds)
+
+
+def test_strength_with_a_small_but_certain_gain():
+    """A strength with a larger but uncertain gain is not chosen, nor is the reference model."""
+    zero, certain, uncertain = np.zeros(4), np.full(4, 0.1), np.array([9.0, -9.0, 9.0, -8.0])
+    assert scored_path([zero, certain, uncertain]).choice == 1
+    assert scored_path([zero, certain, certain + 0.1]).choice == 2
+    assert scored_path([zero, uncertain - 0.2, -certain]).choice == 0
+
+
+def test_reference_model_of_the_best_path():
+    """A later path must have clearly better scores. Ctrl-C ends the comparison."""
+    first, better = scored_path(np.eye(3, 4)), scored_path(np.eye(3, 4) + 0.1)
+    equal = scored_path(np.eye(3, 4) + [0.1, -0.1, 0.1, -0.05])
+    assert regularization.choose_path(iter([first, better])) == (1, better)
+    assert regularization.choose_path(iter([first, equal])) == (0, first)
+    rest = iter([first, scored_path(np.eye(3, 4), interrupted=True), better])
+    index, path = regularization.choose_path(rest)
+    assert index == 0
+    assert path.fits.interrupted
+    assert next(rest) is better
+
+
+def test_folds_of_exact_comparisons():
+    """Each row is held out once; with many rows there is one split."""
+    data = Batch(np.arange(54)[:, None])
+    splits = _weight_decay._folds(data, np.random.default_rng(0))
+    held_out = np.concatenate([test.X for _, test in splits])
+    np.testing.assert_array_equal(np.sort(held_out, axis=0), data.X)
+    for train, test in splits:
+        assert not np.isin(train.X, test.X).any()
+        assert len(train.X) + len(test.X) == 54
+    single = _weight_decay.split_rows(data, np.random.default_rng(0))[1]
+    np.testing.assert_array_equal(np.sort(splits[0][1].X, axis=0), np.sort(single.X, axis=0))
+    many = Batch(np.zeros((_weight_decay.MAX_CROSS_VALIDATED, 1)))
+    assert len(_weight_decay._folds(many, np.random.default_rng(0))) == 1
 
 
 # Memory maps -------------------------------------------------------------------------------

@@ -180,6 +180,7 @@ def test_comparison_starts_at_the_choice_for_fewer_hidden_units(monkeypatch):
         n_hidden, strength, has_centre = compared[-1]
         return np.array([n_hidden + has_centre - abs(np.log(strength / 30))])
 
+    monkeypatch.setattr(_weight_decay, "MAX_EXACT", 0)
     monkeypatch.setattr(_weight_decay, "_fit", fit)
     monkeypatch.setattr(_weight_decay, "score_rows", score)
     X = bits(400)
