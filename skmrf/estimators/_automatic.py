@@ -255,19 +255,21 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     The L2 penalty is on the deviation from a reference model: a Chow-Liu tree, the edges of this
     tree that an extended Bayesian information criterion keeps, or a model of independent columns.
     Held-out rows decide between the three. In small tables, they decide between the best of the
-    three and independent columns by the penalised models. The choice does not depend on
-    ``random_state``.
+    three and independent columns by the penalised models. ``random_state`` has no effect.
     """
     rng = np.random.default_rng(0)
     is_likelihood = isinstance(path_learner, Exact)
     is_incomplete = not is_likelihood and has_missing(data.X)
-    splits = _split(
-        data, rng, one=is_incomplete or energy.layout.n_parameters > MAX_CROSS_VALIDATED
-    )
+    is_large = energy.layout.n_parameters > MAX_CROSS_VALIDATED
+    splits = _split(data, rng, one=is_incomplete or is_large)
     work = _row_work(energy) * sum(len(train.X) for train, _ in splits)
     is_small = not is_incomplete and work <= MAX_WORK_OF_CENTRES
     rules = choose_references(energy, splits, parameters, with_independent=is_small)
-    paths = (_follow_path(path_learner, rule, splits, parameters, rng) for rule in rules)
+    paths = []
+    for rule in rules:
+        paths.append(_follow_path(path_learner, rule, splits, parameters, rng))
+        if paths[-1].fits.interrupted:
+            break
     best, (folds, fits, choice) = choose_path(paths)
     refined = None
     if choice and is_refinable and not fits.interrupted:
@@ -308,7 +310,7 @@ def _follow_path(learner, rule, splits, parameters, rng):
         return choose_strength(_fit_path(learner, folds, parameters), folds)
     energy, is_incomplete = folds[0].reference, has_missing(folds[0].train.X)
     folds = [_subsample(fold, rng) for fold in folds]
-    for _ in range(2 if is_incomplete else 1):
+    for _ in range(1 + is_incomplete):
         folds = [_impute_fold(fold, energy, rng) for fold in folds] if is_incomplete else folds
         path = choose_strength(_fit_path(learner, folds, parameters), folds)
         if not path.choice or path.fits.interrupted:

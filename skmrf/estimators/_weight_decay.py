@@ -271,12 +271,14 @@ def _choose_exactly(first, strengths, data, parameters):
     if fit_pairwise_forest(data, states).coupling.any():
         rules = [fit_pairwise_forest, *rules]
 
-    def follow(rule):
+    paths = []
+    for rule in rules:
         folds = [Fold(train, test, rule(train, states)) for train, test in splits]
         given = learner, folds, settings, _log_likelihoods, parameters.penalty, strengths
-        return choose_strength(fit_path(*given, is_patient=True), folds)
-
-    best, (_, fits, choice) = choose_path(follow(rule) for rule in rules)
+        paths.append(choose_strength(fit_path(*given, is_patient=True), folds))
+        if paths[-1].fits.interrupted:
+            break
+    best, (_, fits, choice) = choose_path(paths)
     test, model = splits[0][1], fits.energies[choice]
     weights = normalized_weights(test.log_weights, len(test.X))
     start = rules[best](data, states)

@@ -124,9 +124,8 @@ def choose_path(paths):
 
     Parameters
     ----------
-    paths : iterable of ChosenPath
-        Paths around different reference models, for the same held-out rows. Those after an
-        interrupted path are not requested.
+    paths : list of ChosenPath
+        Paths around different reference models, for the same held-out rows.
 
     Returns
     -------
@@ -135,13 +134,12 @@ def choose_path(paths):
     path : ChosenPath
         The path. It is marked as interrupted if Ctrl-C ended any path.
     """
-    best = None
+    index = 0
     for k, path in enumerate(paths):
-        if best is None or _is_clearly_better(path, best):
-            index, best = k, path
-        if path.fits.interrupted:
-            return index, best._replace(fits=best.fits._replace(interrupted=True))
-    return index, best
+        if _is_clearly_better(path, paths[index]):
+            index = k
+    fits = paths[index].fits._replace(interrupted=any(path.fits.interrupted for path in paths))
+    return index, paths[index]._replace(fits=fits)
 
 
 def _is_clearly_better(path, best):
