@@ -1,9 +1,8 @@
 """Tests of DiscreteMRF."""
 
 import pickle
-import tracemalloc
 import warnings
-from itertools import pairwise, product
+from itertools import product
 
 import networkx as nx
 import numpy as np
@@ -11,7 +10,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from joblib import parallel_config
-from numpy.testing import assert_allclose
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.callback import ProgressBar
@@ -22,7 +20,6 @@ from sklearn.preprocessing import KBinsDiscretizer
 from zoo import ZOO, brute, enumerate_states
 
 from skmrf import BoltzmannMachine, DiscreteMRF
-from skmrf._utils import rows as rows_module
 from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph
@@ -550,117 +547,3 @@ def test_folds_of_exact_comparisons():
     np.testing.assert_array_equal(np.sort(splits[0][1].X, axis=0), np.sort(single.X, axis=0))
     many = Batch(np.zeros((_weight_decay.MAX_CROSS_VALIDATED, 1)))
     assert len(_weight_decay._folds(many, np.random.default_rng(0))) == 1
-
-
-# Memory maps -------------------------------------------------------------------------------
-
-
-def write_rows(path, X):
-    """Write rows to a file, and return a memory map of it."""
-    np.save(path, X)
-    return np.load(path, mmap_mode="r")
-
-
-def chain_rows(n_rows, n_columns, n_states, rng):
-    """Return rows of a Markov chain of columns of order 2."""
-    X = rng.integers(0, n_states, (n_rows, n_columns))
-    for i in range(2, n_columns):
-        for k in (1, 2):
-            X[:, i] = np.where(rng.random(n_rows) < 0.4, X[:, i - k], X[:, i])
-    return X
-
-
-@pytest.mark.parametrize(
-    ("states", "dtype", "options", "weighted"),
-    [
-        ((0, 1, 2), np.uint8, {}, True),
-        ((1, 2, 3), np.uint16, {"learner": "pcd", "early_stopping": True}, True),
-        ((-500, 7, 3000), np.int16, {"learner": "cd", "alpha": 0.01}, False),
-        ((False, True), bool, {"learner": "pseudo-likelihood", "optimizer": "adam"}, False),
-        ((0, 40_000), np.uint16, {"learner": "pseudo-likelihood", "alpha": 0.01}, True),
-        ((0, 1, 2), np.int8, {"learner": "exact", "cliques": [(0, 1, 2)], "alpha": 0.01}, True),
-        ((0, 1, 2), np.uint8, {"learner": "ptt", "alpha": 0.01}, False),
-        ((0, 1), np.uint8, {"learner": "bp", "alpha": 0.01}, False),
-        ((0, 1), np.uint8, {"device": "jax", "learner": "pcd", "alpha": 0.01}, False),
-    ],
-    ids=str,
-)
-def test_rows_of_a_memory_map(states, dtype, options, weighted, tmp_path, seed, monkeypatch):
-    """A memory map that is read in blocks gives the model and the results of an array."""
-    if "device" in options:
-        pytest.importorskip("jax")
-    monkeypatch.setattr(rows_module, "BLOCK_ENTRIES", 1000)
-    monkeypatch.setattr("skmrf._data.frames.LARGE_BLOCK", 1000)
-    monkeypatch.setattr(_automatic, "MAX_EXACT_ENTRIES", 1)
-    rng = np.random.default_rng(seed)
-    X = np.array(states)[chain_rows(2400, 6, len(states), rng)].astype(dtype)
-    rows = write_rows(tmp_path / "X.npy", X)
-    weights = np.r_[np.zeros(20), rng.uniform(0.5, 1.5, len(X) - 20)] if weighted else None
-    expected = DiscreteMRF(max_iter=3, random_state=0).set_params(**options)
-    found = clone(expected).fit(rows, sample_weight=weights)
-    expected.fit(X, sample_weight=weights)
-    assert [c.tolist() for c in found.categories_] == [c.tolist() for c in expected.categories_]
-    assert_allclose(found.alpha_, expected.alpha_)
-    assert_allclose(found.energy_.flat, expected.energy_.flat, rtol=1e-5, atol=1e-6)
-    assert_allclose(found.score_samples(rows), expected.score_samples(X), rtol=1e-5)
-    np.testing.assert_array_equal(found.predict(rows), X)
-
-
-@pytest.mark.parametrize("max_distinct", [10, 1000])
-def test_distinct_rows_of_a_memory_map(max_distinct, tmp_path, monkeypatch):
-    """Rows of a memory map are replaced by distinct rows only if there are few."""
-    monkeypatch.setattr(rows_module, "BLOCK_ENTRIES", 100)
-    monkeypatch.setattr(rows_module, "MAX_DISTINCT", max_distinct)
-    X = chain_rows(1000, 4, 2, np.random.default_rng(0)).astype(np.int8)
-    batch = rows_module.Batch(write_rows(tmp_path / "X.npy", X)).select(np.arange(999, -1, -1))
-    found, weights = rows_module.unique_rows(batch)
-    assert len(found) == (1000 if max_distinct == 10 else 16)
-    expected = rows_module.unique_rows(rows_module.Batch(X))
-    found = rows_module.unique_rows(rows_module.Batch(np.array(found[:]), None, np.log(weights)))
-    for a, b in zip(found, expected, strict=True):
-        assert_allclose(a, b)
-
-
-def test_categories_of_a_memory_map(tmp_path):
-    """Unknown values of a memory map are errors, and given categories have their order."""
-    X = table(0).astype(np.uint8)
-    rows = write_rows(tmp_path / "X.npy", X)
-    categories = [[2, 0, 1], [3, 1, 0, 2], [0, 1]]
-    model = DiscreteMRF(learner="exact", alpha=0.1, categories=categories)
-    expected = clone(model).fit(X).energy_.flat
-    assert_allclose(model.fit(rows).energy_.flat, expected, atol=1e-6)
-    X[200, 1] = 7
-    wrong = write_rows(tmp_path / "wrong.npy", X)
-    for fit in (clone(model).fit, model.set_params(warm_start=True).fit, model.partial_fit):
-        with pytest.raises(ValueError, match="Column 1 has the category 7"):
-            fit(wrong)
-    with pytest.raises(ValueError, match="Column 1 has the category 7"):
-        model.score_samples(wrong)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"learner": "pseudo-likelihood", "max_iter": 2},
-        {"learner": "exact", "alpha": 0.01},
-        {"learner": "pcd", "alpha": 0.01, "max_iter": 1, "batch_size": 5000},
-    ],
-    ids=str,
-)
-def test_memory_of_a_memory_map(options, tmp_path, monkeypatch):
-    """A fit and queries copy only small parts of the rows of a memory map."""
-    for name in ("_utils.rows.BLOCK_ENTRIES", "_utils.rows.MAX_DISTINCT",
-                 "_data.frames.LARGE_BLOCK", "structure.screening.BLOCK_ENTRIES",
-                 "learners.pseudo_likelihood.CHUNK_SIZE"):  # fmt: skip
-        monkeypatch.setattr(f"skmrf.{name}", 2**16)
-    monkeypatch.setattr(_automatic, "MAX_PATH_WORK", 1e7)
-    monkeypatch.setattr(_automatic, "MAX_EXACT_ENTRIES", 1)
-    X = chain_rows(100_000, 100, 2, np.random.default_rng(0)).astype(np.uint8)
-    rows = write_rows(tmp_path / "X.npy", X)
-    model = DiscreteMRF([*pairwise(range(100)), (0, 2)], random_state=0, **options)
-    model.fit(np.array(rows[:4000])).score(rows[:4000])  # compiles
-    tracemalloc.start()
-    model.fit(rows).score(rows)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < rows.nbytes
