@@ -7,9 +7,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.log_weights import logsumexp_along
-from .conditional_gaussians import add_conditional_gaussian, shrink_eigenvalues
+from .._utils.rows import find_unique_rows
+from .conditional_gaussians import Completion, add_conditional_gaussian, shrink_eigenvalues
 from .mixtures import (
     FLOOR,
+    TINY,
     Mixture,
     average_mixtures,
     inflate,
@@ -22,6 +24,8 @@ MAX_CLUSTERING_ROWS = 3000
 N_STARTS, MAX_STARTS = 2, 4  # mixtures from different clusters to average, and to compare
 MAX_LOSS, LOSS_OF_PARAMETER = 0.02, 0.25  # nats a row, and nats, below the best of the mixtures
 N_CLUSTERINGS = 3  # into two clusters; the best one is taken
+MAX_ITERATIONS, N_SHORT_ITERATIONS, N_SELECTION_ITERATIONS = 500, 5, 20
+TOLERANCE, TABLE_TOLERANCE, SELECTION_TOLERANCE = 1e-4, 1e-5, 1e-3  # nats a row
 N_IMPUTATIONS = 3  # of rows with rare patterns of missing entries
 N_FOLDS, MAX_ROWS_OF_FOLDS = 3, 1500  # with more rows, one part of the rows is held out
 MAX_SELECTION_ROWS = 2500  # training rows, and held-out rows, in the selection with many rows
@@ -75,10 +79,22 @@ class Rows:
         ends = np.cumsum(np.bincount(group, minlength=len(masks)))
         return list(zip(masks, np.split(order, ends[:-1]), strict=True))
 
+    def merge(self):
+        """Return the distinct rows, with sums of weights, if there are no numbers."""
+        if len(self.noise):
+            return self
+        first, inverse = find_unique_rows(np.nan_to_num(self.X, nan=-1.0))
+        weights = np.bincount(inverse, self.weights)
+        return Rows(self.X[first], self.n_states, weights, self.noise)
+
     def one_hot(self):
         """Return indicators of the states, one array of shape (n_rows, n_states) per variable."""
         states = ((j, np.arange(self.n_states[j])) for j in np.flatnonzero(self.n_states))
         return [(self.X[:, j, None] == codes).astype(float) for j, codes in states]
+
+    def indicators(self):
+        """Return the indicators of the states of all variables, one column per state."""
+        return np.concatenate([np.empty((len(self.X), 0)), *self.one_hot()], axis=1)
 
 
 @dataclass(frozen=True)
@@ -101,7 +117,7 @@ class Prior:
     table: float = 1.0
 
 
-def fit_mixture(rows, mixture, prior, n_iter, tol=1e-4):
+def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
     """Return the mixture after iterations of expectation-maximisation.
 
     Parameters
@@ -124,20 +140,25 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=1e-4):
     scores : list of float
         Mean log-likelihood of a row in nats at the start of each iteration.
     """
-    groups, indicators, scores = rows.groups(), rows.one_hot(), []
+    groups, indicators, scores = rows.groups(), rows.indicators(), []
     shares = rows.weights / rows.weights.sum()
     for _ in range(n_iter):
-        logs, parts = joint_log_densities(mixture, rows, groups)
+        logs, parts = joint_log_densities(mixture, rows, groups, indicators)
         totals = logsumexp_along(logs)
         scores.append(float(shares @ totals))
-        if len(scores) > 1 and scores[-1] - scores[-2] < tol:
+        if has_converged(scores, tol):
             break
         resp = np.exp(logs - totals) * rows.weights
         mixture = _maximise(rows, indicators, resp, parts, prior)
     return mixture, scores
 
 
-def joint_log_densities(mixture, rows, groups=None):
+def has_converged(scores, tol):
+    """Return whether the last of the scores of ``fit_mixture`` increased less than ``tol``."""
+    return len(scores) > 1 and scores[-1] - scores[-2] < tol
+
+
+def joint_log_densities(mixture, rows, groups=None, indicators=None):
     """Return the log-density of each row and component, and the completions of the rows.
 
     Parameters
@@ -148,6 +169,8 @@ def joint_log_densities(mixture, rows, groups=None):
         Rows.
     groups : list, optional
         Result of ``rows.groups()``.
+    indicators : ndarray, optional
+        Result of ``rows.indicators()``. With it, the computation is faster.
 
     Returns
     -------
@@ -156,65 +179,19 @@ def joint_log_densities(mixture, rows, groups=None):
     parts : list of (Completion, ndarray)
         Completion of each group of rows, and the indices of the rows.
     """
-    logs = mixture.table_log_densities(rows.X) + mixture.log_weights[:, None]
+    if indicators is None:
+        logs = mixture.table_log_densities(rows.X)
+    else:
+        sizes = mixture.n_states[mixture.discrete, None]
+        tables = mixture.tables[:, np.arange(mixture.tables.shape[2]) < sizes]
+        logs = np.log(np.maximum(tables, TINY)) @ indicators.T  # a row of tables per component
+    logs += mixture.log_weights[:, None]
     numbers, parts = rows.numbers, []
     for observed, here in rows.groups() if groups is None else groups:
         part = Completion(mixture, numbers[np.ix_(here, observed)], observed)
         logs[:, here] += part.log_densities
         parts.append((part, here))
     return logs, parts
-
-
-class Completion:
-    """Expectations of the missing numbers of rows that share the observed numbers.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Mixture of the rows.
-    X : ndarray of shape (n_rows, n_observed)
-        Observed numbers.
-    observed : ndarray of bool of shape (n_numbers,)
-        Mask of the observed numbers.
-    """
-
-    def __init__(self, mixture, X, observed):
-        o, m = np.flatnonzero(observed), np.flatnonzero(~observed)
-        S, means = mixture.covariances, mixture.means
-        self.X, self.o, self.m = X, o, m
-        inner = S[:, o[:, None], o]
-        roots = np.linalg.cholesky(inner)
-        whitening = np.linalg.inv(roots)
-        white = whitening @ X.T - (whitening @ means[:, o, None])
-        log_dets = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-        self.squares = np.einsum("kir,kir->kr", white, white)
-        constant = 0.5 * np.log(2 * np.pi) * len(o)
-        self.log_densities = -0.5 * self.squares - (log_dets + constant)[:, None]
-        if len(m):
-            cross = whitening @ S[:, o[:, None], m]
-            self.slopes = np.swapaxes(whitening, 1, 2) @ cross
-            self.covariances = S[:, m[:, None], m] - np.swapaxes(cross, 1, 2) @ cross
-            self.intercepts = means[:, m] - np.einsum("kom,ko->km", self.slopes, means[:, o])
-
-    def add_moments(self, resp, first, second):
-        """Add the weighted first and second moments under each component to the given arrays."""
-        o, m = self.o, self.m
-        total, sums = resp.sum(axis=1)[:, None], resp @ self.X
-        squares = (resp[:, None, :] * self.X.T) @ self.X
-        first[:, o] += sums
-        second[:, o[:, None], o] += squares
-        if len(m):
-            slopes, intercept = self.slopes, self.intercepts
-            mean = np.einsum("ko,kom->km", sums, slopes)
-            cross = squares @ slopes + sums[:, :, None] * intercept[:, None, :]
-            mixed = mean[:, :, None] * intercept[:, None, :]
-            inner = np.swapaxes(slopes, 1, 2) @ squares @ slopes + mixed
-            outer = intercept[:, :, None] * intercept[:, None, :]
-            inner += np.swapaxes(mixed, 1, 2) + total[:, :, None] * (self.covariances + outer)
-            first[:, m] += mean + total * intercept
-            second[:, o[:, None], m] += cross
-            second[:, m[:, None], o] += np.swapaxes(cross, 1, 2)
-            second[:, m[:, None], m] += inner
 
 
 def _maximise(rows, indicators, resp, parts, prior):
@@ -239,37 +216,56 @@ def make_mixture(rows, indicators, resp, counts, first, second, prior):
     scatters += counts[:, None, None] * np.diag(rows.noise + FLOOR)
     weight = counts + prior.covariance
     covariances = (scatters + prior.covariance * pooled) / weight[:, None, None]
-    tables = np.zeros((len(counts), len(indicators), int(max(rows.n_states.max(initial=1), 1))))
-    for d, indicator in enumerate(indicators):
-        overall = rows.weights @ indicator + 0.5
-        overall = overall / overall.sum()
-        table = resp @ indicator + prior.table * overall
-        tables[:, d, : indicator.shape[1]] = table / table.sum(axis=1, keepdims=True)
+    n_states = rows.n_states[rows.n_states > 0]
+    tables = np.zeros((len(counts), len(n_states), n_states.max(initial=1)))
+    sums, totals = resp @ indicators, rows.weights @ indicators + 0.5
+    for d, states in enumerate(np.split(np.arange(len(totals)), np.cumsum(n_states))[:-1]):
+        table = sums[:, states] + prior.table * totals[states] / totals[states].sum()
+        tables[:, d, : len(states)] = table / table.sum(axis=1, keepdims=True)
     log_weights = np.log(counts + 0.5) - np.log((counts + 0.5).sum())
     return Mixture(rows.n_states, log_weights, means, covariances, tables)
 
 
-def start_mixture(rows, n_components, prior, rng):
-    """Return an initial mixture from clusters of the rows."""
+def start_mixture(rows, n_components, prior, rng, is_projected=False):
+    """Return an initial mixture from clusters of the rows, or of their principal components."""
     from sklearn.cluster import KMeans  # takes long to import
+    from sklearn.utils.extmath import randomized_svd
 
     features, n_init = _features(rows), N_CLUSTERINGS if n_components == 2 else 1
     n_components = min(n_components, len(features))
-    labels = np.zeros(len(features), dtype=int)
+    labels, numbers = np.zeros(len(features), dtype=int), features[:, : len(rows.noise)]
     if n_components > 1:
         size = min(len(features), MAX_CLUSTERING_ROWS)
         subset = rng.choice(len(features), size, replace=False)
-        clusters = KMeans(n_components, n_init=n_init, random_state=int(rng.integers(2**31)))
+        seed, weights = int(rng.integers(2**31)), rows.weights[subset]
+        if is_projected:
+            scaled = np.sqrt(weights)[:, None] * features[subset]
+            axes = randomized_svd(scaled, n_components - 1, random_state=seed)[2]
+            features = features @ axes.T
+        clusters = KMeans(n_components, n_init=n_init, random_state=seed)
         with warnings.catch_warnings():  # fewer distinct rows than components are no problem
             warnings.simplefilter("ignore", ConvergenceWarning)
-            labels = clusters.fit(features[subset]).predict(features)
+            labels = clusters.fit(features[subset], sample_weight=weights).predict(features)
     resp = np.zeros((labels.max() + 1, len(labels)))
     resp[labels, np.arange(len(labels))] = rows.weights
     resp = resp[resp.sum(axis=1) > 0]
-    numbers = features[:, : len(rows.noise)]
     first = resp @ numbers
     second = np.stack([(r[:, None] * numbers).T @ numbers for r in resp])
-    return make_mixture(rows, rows.one_hot(), resp, resp.sum(axis=1), first, second, prior)
+    return make_mixture(rows, rows.indicators(), resp, resp.sum(axis=1), first, second, prior)
+
+
+def fit_from_clusters(rows, n_components, prior, rng, n_iter, tol):
+    """Return the fitted mixture from initial clusters, and its scores as in ``fit_mixture``.
+
+    If most variables are discrete, clusters of the rows can be nearly independent of the classes.
+    Clusters of principal components are compared with them after a few iterations.
+    """
+    start = start_mixture(rows, n_components, prior, rng)
+    if n_components > 1 and (rows.n_states > 0).mean() > 0.5:
+        starts = start, start_mixture(rows, n_components, prior, rng, is_projected=True)
+        fits = [fit_mixture(rows, start, prior, N_SHORT_ITERATIONS) for start in starts]
+        start = max(fits, key=lambda fit: fit[1][-1])[0]
+    return fit_mixture(rows, start, prior, n_iter, tol)
 
 
 def _features(rows):
@@ -305,40 +301,56 @@ def learn_mixture(rows, n_components, rng):
         Average of the learned mixtures.
     history : dict of lists
         "log_likelihood" of the training rows for each iteration of the last mixture, in nats.
+    converged : bool
+        Whether expectation-maximisation of all averaged mixtures converged.
     """
     original, is_automatic = rows, n_components == "auto"
     if len(rows.groups()) > MAX_PATTERNS:
         rows = impute_rare_patterns(rows, start_mixture(rows, 1, Prior(0.0, 0.1), rng), rng)
     choice = Selection(rows, rng)
     n_components, prior = choice.select(n_components)
-    mixtures = []
-    for mixture, scores in _fit_starts(rows, n_components, prior, rng):
+    fits, mixtures = _fit_starts(rows, n_components, prior, rng), []
+    for mixture, scores, _ in fits:
         for _ in range(N_IMPUTATIONS if rows is not original else 0):
             completed = impute_rare_patterns(original, mixture, rng)
             mixture, scores = fit_mixture(completed, mixture, prior, 10)
         mixtures.append(mixture)
+    converged = all(is_converged for _, _, is_converged in fits)
+    _warn(converged, 0 if is_automatic else n_components, mixtures[0].n_components)
     factor, degrees = choice.select_spread(n_components, prior)
     mixture = student_mixture(inflate(average_mixtures(mixtures), factor), degrees)
     if is_automatic and choice.is_mixed and len(rows.X) >= MIN_ROWS:
         logs = choice.held_out_log_densities(n_components, prior)
         mixture = add_conditional_gaussian(mixture, original, choice.folds, logs, rng)
-    return mixture, {"log_likelihood": scores}
+    return mixture, {"log_likelihood": scores}, converged
+
+
+def _warn(converged, n_components, n_learned):
+    """Warn if training did not converge, or if a mixture has too few components."""
+    remedy = "Use a smaller n_components of GaussianPotentials, or more training rows."
+    if not converged:
+        text = f"Expectation-maximisation did not converge in {MAX_ITERATIONS} iterations. {remedy}"
+        warnings.warn(text, ConvergenceWarning, stacklevel=2)
+    if n_learned < n_components:
+        text = f"The mixture has {n_learned} of the n_components={n_components} classes. {remedy}"
+        warnings.warn(text, stacklevel=2)
 
 
 def _fit_starts(rows, n_components, prior, rng):
-    """Return mixtures from different clusters, and their scores, without those of low likelihood.
+    """Return mixtures, their scores and whether they converged, without low likelihoods.
 
     Expectation-maximisation can converge to a saddle point. The likelihoods of mixtures with many
     parameters differ more, without a difference in the likelihood of new rows.
     """
-    p, fits = len(rows.noise), []
-    n_parameters = n_components * p * (p + 3) / 2
-    tolerance = max(MAX_LOSS, LOSS_OF_PARAMETER * n_parameters / len(rows.X))
+    rows, p, fits = rows.merge(), len(rows.noise), []
+    n_parameters = n_components * (p * (p + 3) / 2 + np.maximum(rows.n_states - 1, 0).sum())
+    allowed_loss = max(MAX_LOSS, LOSS_OF_PARAMETER * n_parameters / rows.weights.sum())
+    tol = TOLERANCE if p else TABLE_TOLERANCE
     for _ in range(MAX_STARTS if n_components > 1 else 1):
-        start = start_mixture(rows, n_components, prior, rng)
-        fits.append(fit_mixture(rows, start, prior, 60))
-        best = max(scores[-1] for _, scores in fits)
-        kept = [(mixture, scores) for mixture, scores in fits if scores[-1] > best - tolerance]
+        mixture, scores = fit_from_clusters(rows, n_components, prior, rng, MAX_ITERATIONS, tol)
+        fits.append((mixture, scores, has_converged(scores, tol)))
+        best = max(scores[-1] for _, scores, _ in fits)
+        kept = [fit for fit in fits if fit[1][-1] > best - allowed_loss]
         if len(kept) == N_STARTS:
             break
     return kept
@@ -426,8 +438,9 @@ class Selection:
     def _search_spread(self, candidate):
         """Return the best factor and degrees of freedom for held-out rows, and their score."""
         fitted = self._fitted.get(candidate, ())
-        factors = INFLATIONS if candidate[0] > 1 else INFLATIONS[:1]  # one component is unchanged
-        degrees = DEGREES if len(self.rows.noise) else DEGREES[:1]
+        has_numbers = len(self.rows.noise) > 0  # tables and a single component are unchanged
+        factors = INFLATIONS if candidate[0] > 1 and has_numbers else INFLATIONS[:1]
+        degrees = DEGREES if has_numbers else DEGREES[:1]
         factor, _ = _search(factors, 2, lambda f: sum(_score(inflate(m, f), r) for m, r in fitted))
         folds = [_student_score(inflate(m, factor), r) for m, r in fitted]
         best, score = _search(degrees, 2, lambda d: sum(fold(d) for fold in folds))
@@ -448,9 +461,10 @@ class Selection:
         """Return pairs of a mixture, learned from some of the rows, and the held-out rows."""
         fitted = []
         for kept, out in self.folds:
-            rows, held_out = self.rows.take(kept), self.rows.take(out)
-            start = start_mixture(rows, n_components, prior, np.random.default_rng(0))
-            fitted.append((fit_mixture(rows, start, prior, 20, 1e-3)[0], held_out))
+            rows, held_out = self.rows.take(kept).merge(), self.rows.take(out).merge()
+            given = n_components, prior, np.random.default_rng(0), N_SELECTION_ITERATIONS
+            mixture, _ = fit_from_clusters(rows, *given, SELECTION_TOLERANCE)
+            fitted.append((mixture, held_out))
         return fitted
 
 

@@ -488,6 +488,6 @@ def test_many_components_for_categories(seed, monkeypatch):
     for groups in (expectation_maximization.EQUAL_COVARIANCES, ((1.0,),)):
         monkeypatch.setattr(expectation_maximization, "EQUAL_COVARIANCES", groups)
         train = rows.take(np.arange(700))
-        mixture, _ = learn_mixture(train, "auto", np.random.default_rng(0))
+        mixture, *_ = learn_mixture(train, "auto", np.random.default_rng(0))
         scores.append(mixture.log_density(X[700:]).mean())
     assert scores[0] > scores[1] + 0.1

@@ -1,4 +1,4 @@
-"""Tests of grids of labels (matrix product states), and of conditional Gaussian distributions."""
+"""Tests of grids of labels, conditional Gaussian distributions and mixtures of tables."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from skmrf._data.sequences import read_examples
@@ -21,7 +22,15 @@ from skmrf.variational.conditional_gaussians import (
     find_share,
     fit_log_linear,
 )
-from skmrf.variational.expectation_maximization import Rows, learn_mixture
+from skmrf.variational.expectation_maximization import (
+    Prior,
+    Rows,
+    fit_mixture,
+    joint_log_densities,
+    learn_mixture,
+    make_mixture,
+    start_mixture,
+)
 
 
 def random_grids(shape, rng, tables=None):
@@ -368,3 +377,50 @@ def test_latent_classes_need_no_conditional_gaussian(seed):
     added = ConditionalGaussian(rows, [0]).fit(Shrinkage())
     assert (added.tables == 0).any()
     assert (found.log_density(rows.X) - added.log_density(rows.X)).mean() > 0.5
+
+
+def class_rows(seed, n, d=8):
+    """Return binary rows of two latent classes, and the class of each row."""
+    rng = np.random.default_rng(seed)
+    kind = (rng.random(n) < 0.2).astype(int)
+    X = rng.random((n, d)) < 1.0 / (1.0 + np.exp(2.5 - 1.5 * kind))[:, None]
+    return Rows(X.astype(float), np.full(d, 2), np.ones(n), np.zeros(0)), kind
+
+
+def test_latent_classes_of_binary_rows(seed):
+    """The likelihood is that of expectation-maximisation from the true classes."""
+    for k in range(4):
+        rows, kind = class_rows(4 * seed + k, 1000)
+        moments = np.zeros((2, 0)), np.zeros((2, 0, 0))
+        resp, prior = np.eye(2)[:, kind], Prior(2.0, 0.0)
+        counts = resp.sum(axis=1)
+        start = make_mixture(rows, rows.indicators(), resp, counts, *moments, prior)
+        expected = fit_mixture(rows, start, prior, 500, 1e-7)[1][-1]
+        found, _, converged = learn_mixture(rows, 2, np.random.default_rng(seed))
+        assert converged
+        assert found.log_density(rows.X).mean() > expected - 0.003
+
+
+def test_distinct_rows_have_the_same_mixture(seed):
+    """Distinct rows with weights have the same scores and mixture as all rows."""
+    rows, prior = class_rows(seed, 400, 4)[0], Prior(2.0, 0.0)
+    rows.X[np.random.default_rng(seed).random(rows.X.shape) < 0.1] = np.nan
+    start = start_mixture(rows, 3, prior, np.random.default_rng(seed))
+    merged = rows.merge()
+    assert len(merged.X) <= 3**4
+    (mixture, scores), (other, expected) = (
+        fit_mixture(given, start, prior, 10, -np.inf) for given in (merged, rows)
+    )
+    assert_allclose(scores, expected)
+    assert_allclose(mixture.tables, other.tables)
+    logs = joint_log_densities(mixture, rows)[0]
+    assert_allclose(joint_log_densities(mixture, rows, None, rows.indicators())[0], logs)
+
+
+def test_warnings_of_mixtures(seed, monkeypatch):
+    rows = class_rows(seed, 10)[0]
+    with pytest.warns(UserWarning, match="of the n_components=500 classes"):
+        assert learn_mixture(rows, 500, np.random.default_rng(0))[2]
+    monkeypatch.setattr(expectation_maximization, "MAX_ITERATIONS", 1)
+    with pytest.warns(ConvergenceWarning, match="did not converge in 1 iterations"):
+        assert not learn_mixture(class_rows(seed, 500)[0], 2, np.random.default_rng(0))[2]

@@ -15,11 +15,8 @@ from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
 from ...training.part_reports import PartReports
-from ...variational.expectation_maximization import (
-    Completion,
-    Rows,
-    learn_mixture,
-)
+from ...variational.conditional_gaussians import Completion
+from ...variational.expectation_maximization import Rows, learn_mixture
 from .._density import EnergyEstimator
 from .._session import fitted_attributes
 from .potentials import GaussianPotentials, make_potentials
@@ -70,13 +67,14 @@ def fit_gaussians(model, n_components, X, sample_weight):
     seed = int(rng.integers(2**63))
     tasks = [(rows, n_components, np.random.default_rng(seed))]
     learned = reports.learn("mixture", "mixtures", learn_mixture, tasks, brief=_learn_briefly)
-    mixture, history = learned[0]
+    mixture, history, converged = learned[0]
     is_far = np.isnan(near) & ~np.isnan(codes)
     mixture = _add_far_components(mixture, codes, is_far, weights)
     n_iter = len(history["log_likelihood"])
     epochs = list(range(1, n_iter + 1))
     history = history | {"epoch": epochs, "n_updates": epochs.copy()}
-    fitted = fitted_attributes(None, seed=seed, history=history, n_iter=n_iter)
+    diagnostics = {"history": history, "n_iter": n_iter, "converged": converged}
+    fitted = fitted_attributes(None, seed=seed, **diagnostics)
     del fitted["energy_"]
     fitted |= {
         "mixture_": mixture,
