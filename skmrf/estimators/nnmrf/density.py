@@ -125,7 +125,9 @@ class NNMRFDensity(TableDensity):
         state code of a category is its position in ``categories_``.
     mixture_ : Mixture
         Model with ``potentials="gaussian"``: a mixture of transformed numbers and state codes. Each
-        scale of a Student t distribution is a component of its own. With
+        scale of a Student t distribution is a component of its own, and the model is often the
+        average of two mixtures. Therefore ``mixture_.n_components`` can be a multiple of the number
+        of classes that "auto" selects. With
         ``potentials="network"``, a mixture that approximates the model. The Gaussian of the
         quadratic term is one of its components, with weight 0.05.
     edges_ : ndarray of shape (n_edges, 2)
@@ -135,14 +137,17 @@ class NNMRFDensity(TableDensity):
     categories_ : list of ndarray
         Categories of each categorical column, in the order of the state codes.
     history_ : dict of lists
-        Diagnostics of training: one list per quantity, with one entry per epoch.
+        Diagnostics of training: one list per quantity, with one entry per epoch. With
+        ``potentials="gaussian"``, they belong to the last of the averaged mixtures. If draws impute
+        rare patterns of missing entries, they belong to its last imputation.
         ``log_partition_bound`` estimates a lower bound of log Z in nats if the learner has
         ``entropy="joint"``. This estimate is some hundredths too high, because the bound is
         maximised at the same points at which it is computed.
     n_iter_ : int
-        Number of epochs.
+        Number of epochs, or of iterations in ``history_`` with ``potentials="gaussian"``.
     converged_ : bool
-        Whether training converged.
+        Whether training converged. With ``potentials="gaussian"``, whether
+        expectation-maximisation of all averaged mixtures converged.
     log_partition_ : float
         log Z in nats, for standardised columns. It is computed at the first access.
     log_partition_interval_ : tuple of float
