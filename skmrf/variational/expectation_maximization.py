@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.log_weights import logsumexp_along
 from .._utils.rows import find_unique_rows
+from .._utils.warn import warn_caller
 from .conditional_gaussians import Completion, add_conditional_gaussian, shrink_eigenvalues
 from .mixtures import (
     FLOOR,
@@ -330,10 +331,10 @@ def _warn(converged, n_components, n_learned):
     remedy = "Use a smaller n_components of GaussianPotentials, or more training rows."
     if not converged:
         text = f"Expectation-maximisation did not converge in {MAX_ITERATIONS} iterations. {remedy}"
-        warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        warn_caller(text, ConvergenceWarning)
     if n_learned < n_components:
         text = f"The mixture has {n_learned} of the n_components={n_components} classes. {remedy}"
-        warnings.warn(text, stacklevel=2)
+        warn_caller(text)
 
 
 def _fit_starts(rows, n_components, prior, rng):
