@@ -254,22 +254,21 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
 
     The L2 penalty is on the deviation from a reference model: a Chow-Liu tree, the edges of this
     tree that an extended Bayesian information criterion keeps, or a model of independent columns.
-    Held-out rows decide between the three. In small tables, they decide between the best of the
-    three and independent columns by the penalised models. ``random_state`` has no effect.
+    Held-out rows decide between the three. In small tables, penalised models decide between the
+    best of the three and independent columns. ``random_state`` has no effect.
     """
     rng = np.random.default_rng(0)
     is_likelihood = isinstance(path_learner, Exact)
     is_incomplete = not is_likelihood and has_missing(data.X)
-    is_large = energy.layout.n_parameters > MAX_CROSS_VALIDATED
-    splits = _split(data, rng, one=is_incomplete or is_large)
+    n_parameters = energy.layout.n_parameters
+    splits = _split(data, rng, one=is_incomplete or n_parameters > MAX_CROSS_VALIDATED)
     work = _row_work(energy) * sum(len(train.X) for train, _ in splits)
     is_small = not is_incomplete and work <= MAX_WORK_OF_CENTRES
     rules = choose_references(energy, splits, parameters, with_independent=is_small)
     paths = []
     for rule in rules:
-        paths.append(_follow_path(path_learner, rule, splits, parameters, rng))
-        if paths[-1].fits.interrupted:
-            break
+        if not (paths and paths[-1].fits.interrupted):
+            paths.append(_follow_path(path_learner, rule, splits, parameters, rng))
     best, (folds, fits, choice) = choose_path(paths)
     refined = None
     if choice and is_refinable and not fits.interrupted:
@@ -277,8 +276,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     if choice and refined is None and not is_likelihood:
         fold = folds[0] if is_incomplete else folds[0]._replace(train=splits[0][0])
         choice = _check_likelihood(fits, fold, choice, path_learner, parameters)
-    n_rows = effective_rows(data)
-    weights = held_out_weights(folds)
+    n_rows, weights = effective_rows(data), held_out_weights(folds)
     gains, errors = gain_over_reference(fits.row_scores, weights)
     path = RegularizationPath(
         np.array(fits.strengths) / n_rows,
@@ -302,8 +300,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
 def _follow_path(learner, rule, splits, parameters, rng):
     """Fit the regularization path around the reference models of a rule, and choose a strength.
 
-    If the learner needs complete rows, missing entries are imputed by the reference model, and
-    then by the chosen model.
+    Missing entries are imputed by the reference model, and then by the chosen model.
     """
     folds = [Fold(train, test, rule(train)) for train, test in splits]
     if isinstance(learner, Exact):
@@ -490,9 +487,8 @@ def _check_likelihood(fits, fold, best, learner, parameters):
     settings = replace(settings, min_gain=FINAL_GAIN, max_iter=parameters.max_iter)
     reference = energies[0]
     exact = reference.without_zero_tables()
-    base = reference.log_potential(fold.test.X) - expectations.exact_model(exact).log_partition(
-        exact
-    )
+    log_z = expectations.exact_model(exact).log_partition(exact)
+    base = reference.log_potential(fold.test.X) - log_z
     weights = held_out_weights([fold])
     for index in range(best, 0, -1):
         energy, strength = energies[index], fits.strengths[index]

@@ -93,12 +93,10 @@ class DiscreteMRF(VisibleEstimator):
         of decreasing strength, by exact maximum likelihood or pseudo-likelihood. The penalty "l2"
         is then half the squared distance from a reference model: a Chow-Liu tree, a part of its
         edges, or independent columns, whichever has the highest likelihood on held-out rows. In
-        tables of moderate size, penalised fits also decide between the best of these and
-        independent columns. A refinement by "pcd" compares up to three strengths, the last one a
-        hundredth of the first.
+        small tables, penalised fits decide between the best of these and independent columns. A
+        refinement by "pcd" compares up to three strengths, the last one a hundredth of the first.
         If no strength is better than the reference model, ``alpha_`` is inf and the fitted model is
-        the reference model. In :meth:`partial_fit`, "auto" is one divided by the number of rows of
-        the first call.
+        the reference model. In :meth:`partial_fit` it is 1 divided by the rows of the first call.
     batch_size : int, default=256
         Number of rows in a minibatch of a stochastic learner.
     max_iter : int, optional

@@ -460,12 +460,11 @@ class Selection:
 
     def _fit_folds(self, n_components, prior):
         """Return pairs of a mixture, learned from some of the rows, and the held-out rows."""
-        fitted = []
+        fitted, limits = [], (N_SELECTION_ITERATIONS, SELECTION_TOLERANCE)
         for kept, out in self.folds:
-            rows, held_out = self.rows.take(kept).merge(), self.rows.take(out).merge()
-            given = n_components, prior, np.random.default_rng(0), N_SELECTION_ITERATIONS
-            mixture, _ = fit_from_clusters(rows, *given, SELECTION_TOLERANCE)
-            fitted.append((mixture, held_out))
+            rows, rng = self.rows.take(kept).merge(), np.random.default_rng(0)
+            mixture, _ = fit_from_clusters(rows, n_components, prior, rng, *limits)
+            fitted.append((mixture, self.rows.take(out).merge()))
         return fitted
 
 

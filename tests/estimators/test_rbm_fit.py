@@ -44,7 +44,6 @@ def true_score(energy, X):
 
 
 def test_exact_learning_is_no_worse_than_the_true_model(seed):
-    """Maximum likelihood is no smaller than the likelihood of the true model."""
     energy = layers(6, 2, seed, scale=1.5)
     X = draws(energy, 1000, seed)
     model = RBM(2, "exact", optimizer="lbfgs", alpha=0.0, random_state=seed).fit(X)
