@@ -8,7 +8,7 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import is_numpy
+from .._utils.namespaces import as_numpy, is_numpy
 from .._utils.rows import column_means, count_rows, is_mapped, sample_weights
 from ..energies import LayeredEnergy, PairwiseEnergy, SemiRestrictedEnergy
 from ..exact.expectations import exact_model, quick_exact_model
@@ -255,7 +255,6 @@ def _is_exactly_compared(energy, data, strengths):
         len(strengths) > 1
         and isinstance(energy, PairwiseEnergy)
         and energy.n_variables <= MAX_EXACT
-        and is_numpy(data.X)
         and not has_missing(data.X)
     )
 
@@ -263,6 +262,7 @@ def _is_exactly_compared(energy, data, strengths):
 def _choose_exactly(first, strengths, data, parameters):
     """Choose the strength and the centre by maximum-likelihood fits to folds of the rows."""
     learner, states = Exact(), first.start.states
+    data = data._replace(X=as_numpy(data.X))
     splits = _folds(data, np.random.default_rng(0))
     given = {"alpha": 0.0, "interruptible": False}
     settings = parameters.on_cpu().settings(learner, first.start, data, **given)

@@ -157,9 +157,8 @@ class MomentsDisplay:
         check_number("n_samples", n_samples, low=2, integer=True)
         check_number("n_pairs", n_pairs, low=0, integer=True)
         codes = _encode(estimator, X)
-        weights = check_sample_weight(
-            1.0 if sample_weight is None else sample_weight, codes.shape[0]
-        )
+        weights = check_sample_weight(sample_weight, codes.shape[0])
+        weights = np.ones(codes.shape[0]) if weights is None else weights
         rng = check_generator(random_state)
         n_states = estimator.energy_.visible_states
         moments = _Moments(n_states, _choose_pairs(len(n_states), n_pairs, rng))

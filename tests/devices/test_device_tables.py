@@ -542,7 +542,7 @@ def test_wrong_models_for_a_device():
     cases = [
         ({"cliques": [(0,), ()]}, r"tables of one or two variables, but clique \(\) has 0"),
         ({"cliques": [(0, 1, 2)]}, r"tables of one or two variables, but clique \(0, 1, 2\) has 3"),
-        ({"cliques": [(0, 1), (2, 3)], "tie": [[1, 2]]}, r"cannot train tables that are tied"),
+        ({"cliques": [(0, 1), (2, 3)], "tie": [[0, 1]]}, r"cannot train tables that are tied"),
         ({"cliques": [(0, 1), (1, 0)]}, r"clique \(1, 0\) occurs twice"),
         ({"learner": "exact"}, r"Exact\(\) does not run on a device.*'cd', 'mcmc-mle'.*cpu"),
         ({"learner": "pseudo-likelihood"}, r"PseudoLikelihood\(\) does not run on a device"),

@@ -327,7 +327,7 @@ def test_discrete_mrf_with_structure_learner_as_cliques():
     assert model.structure_.random_state == 3
     assert model.cliques.random_state is None
     assert not hasattr(model.cliques, "edges_")
-    by_hand = DiscreteMRF(CHAIN, "exact").fit(X)
+    by_hand = DiscreteMRF(model.cliques_, "exact").fit(X)
     assert model.score(X) == pytest.approx(by_hand.score(X), abs=1e-6)
     by_seed = DiscreteMRF(learner(random_state=7), "exact", random_state=3).fit(X)
     assert by_seed.structure_.random_state == 7
