@@ -422,7 +422,7 @@ def _split(data, rng, *, one):
     n = len(data.X)
     order = rng.permutation(n)
     if n == 1:
-        return [(data, data)]
+        return [(data.take([0]), data.take([0]))]
     if one or n >= MIN_ROWS_TO_SPLIT:
         n_test = min(max(n // 10, MIN_HELD_OUT), n // 4 + 1, MAX_HELD_OUT)
         pick = data.select if data.is_mapped else data.take

@@ -34,12 +34,12 @@ class NestedEstimator(BaseEstimator):
         ------
         ValueError
             If there is no parameter of this name, or if a name such as ``learner__n_chains`` is
-            given while ``learner`` is a string or None.
+            given while ``learner`` has no parameters, such as a string or None.
         """
         for name in params:
             part, _, option = name.partition("__")
             value = params.get(part, vars(self).get(part, self))
-            if option and isinstance(value, str | None):
+            if option and not hasattr(value, "set_params"):
                 raise ValueError(
                     f"{name} needs an object {part} with parameters, but {part} is {value!r}. "
                     f"First set {part} to an instance of its class."

@@ -38,6 +38,7 @@ LAYER_RATES, PAIR_RATES = (0.2, 0.05), (0.05,)  # of the preconditioned gradient
 SAFE_LAYER_RATE = 0.1  # if no rates are compared
 RECENCY = 8.0  # recent iterates have large weights in the average, because iterates keep improving
 MIN_ROWS, MIN_TEST_ROWS = 50, 10  # with fewer rows, strengths are not compared
+MIN_PARTIAL_ROWS = 1000.0  # assumed in partial_fit, whose first call can have few of all rows
 MAX_HELD_OUT, MAX_TRAIN = 2000, 50_000  # rows of the comparison
 PAIR_UPDATES, MIN_LAYER_UPDATES, UPDATES_PER_ROW = 1000, 1500, 2
 MAX_LAYER_UPDATES, UPDATES_TIMES_WEIGHTS = (6000, 12_000), 3e8
@@ -220,7 +221,8 @@ def choose(energy, data, parameters, known=None, *, compare_given=False, before=
         Best candidate. Nothing is compared with fewer than 50 rows or 10 complete held-out rows,
         with a penalty other than "l2", in ``partial_fit``, and if training continues.
     """
-    n_rows, n_effective = data.X.shape[0], effective_rows(data)
+    n_rows, least = data.X.shape[0], MIN_PARTIAL_ROWS if parameters.is_partial else 0.0
+    n_effective = max(effective_rows(data), least)
     known_alpha, known_rate, known_centre = known or (None, None, None)
     rates = PAIR_RATES if isinstance(energy, PairwiseEnergy) else LAYER_RATES
     alpha, rate = parameters.alpha, known_rate or min(rates[0], SAFE_LAYER_RATE)
@@ -242,8 +244,8 @@ def choose(energy, data, parameters, known=None, *, compare_given=False, before=
         return first
     if _is_exactly_compared(energy, data, strengths):
         return _choose_exactly(first, strengths, data, parameters)
-    rows = train, test, n_effective
-    comparison = _Comparison(first, strengths, rows, replace(parameters, optimizer="auto"))
+    given = (train, test, n_effective), replace(parameters, optimizer="auto")
+    comparison = _Comparison(first, strengths, *given)
     best = comparison.run(rates, before if _has_couplings(energy) else None, starts)
     start, centre = (best.start, None) if best.centre is None else _around_forest(energy, data)
     return best._replace(start=start, centre=centre)
@@ -267,11 +269,9 @@ def _choose_exactly(first, strengths, data, parameters):
     given = {"alpha": 0.0, "interruptible": False}
     settings = parameters.on_cpu().settings(learner, first.start, data, **given)
     settings = replace(settings, complete=False, max_iter=PATH_ITERATIONS, min_gain=PATH_GAIN)
-    rules = [independent_columns]
+    rules, paths = [independent_columns], []
     if fit_pairwise_forest(data, states).coupling.any():
         rules = [fit_pairwise_forest, *rules]
-
-    paths = []
     for rule in rules:
         folds = [Fold(train, test, rule(train, states)) for train, test in splits]
         given = learner, folds, settings, _log_likelihoods, parameters.penalty, strengths

@@ -187,6 +187,8 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, NestedEstimator):
             self._check_parameters()
             columns = read_columns(self, X, reset=True)
             missing = _find_missing(columns)
+            weights = check_sample_weight(sample_weight, len(missing))
+            missing = missing if weights is None else missing[weights > 0]
             kept = np.flatnonzero(~missing.all(axis=0))
             if not len(kept):
                 raise ValueError(
@@ -194,7 +196,6 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, NestedEstimator):
                 )
             names = column_names(self)
             types = resolve_column_types(self.column_types, X, columns, names, by_dtype=False)
-            weights = check_sample_weight(sample_weight, len(missing))
             model = self._learn(X, columns, names, types, kept, weights)
             types = np.array(types, dtype=object)
             types[missing.all(axis=0)] = EMPTY

@@ -152,10 +152,8 @@ def assess_neighbours(design, fit, known):
         if not size:
             continue
         if not is_number and (fit.covariance is None or has_sparse_table(size, design.count)):
-            statistic[n], dof[n] = _neighbour_score(design, fit, n, known, _table_scores)
-            continue
-        if size == 1 and design.has_rare_cell(fit.variable, fit.partners[n]):
-            statistic[n], dof[n] = _neighbour_score(design, fit, n, known, _exact_tests)
+            reduced = _without_neighbour(design, fit, n, known)
+            statistic[n], dof[n] = _table_scores(design, reduced)(fit.partners[n])
             continue
         block = slice(part.start * k, part.stop * k)
         theta, covariance = fit.parameters[part].ravel(), fit.covariance[block, block]
@@ -168,16 +166,20 @@ def assess_neighbours(design, fit, known):
             if np.sqrt((fit.parameters[part] ** 2).sum() / k) > LARGE_EFFECT:
                 value = _likelihood_ratio(design, fit, n)
             dof[n] = size
+        if size == 1 and design.has_rare_cell(fit.variable, fit.partners[n]):
+            reduced, partner = _without_neighbour(design, fit, n, known), fit.partners[n : n + 1]
+            given = np.array(partner), np.array([value]), np.ones(1)
+            (value,), _ = _correct_tests(design, reduced, *given)
         statistic[n] = value
     return statistic, dof
 
 
-def _neighbour_score(design, fit, n, known, scores):
-    """Return the score test of the n-th neighbour, in the regression without it."""
+def _without_neighbour(design, fit, n, known):
+    """Return the regression without the n-th neighbour, which is fitted if it is not known."""
     key = fit.variable, fit.partners[:n] + fit.partners[n + 1 :]
     if key not in known:
         known[key] = fit_node(design, *key)
-    return scores(design, known[key])(fit.partners[n])
+    return known[key]
 
 
 def assess_others(design, fit):
@@ -493,8 +495,3 @@ def _correct_tests(design, fit, variables, statistic, dof):
         if tables.shape[2:] == (2, 2):
             dof[chosen] = 1
     return statistic, dof
-
-
-def _exact_tests(design, fit):
-    """Return a function that computes the exact test of one variable of two states."""
-    return lambda j: np.ravel(_correct_tests(design, fit, np.array([j]), np.zeros(1), np.zeros(1)))

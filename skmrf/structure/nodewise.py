@@ -219,7 +219,8 @@ def exact_tests(fits, X, weights, edges, *, n_jobs=None):
     """Return exact tests of edges of two-state variables, from nodewise regressions.
 
     The statistic is that of :func:`~skmrf.structure.significance.correct_rare_cells` in the
-    regressions without the edge. Parameters and returns are those of :func:`likelihood_ratio`.
+    regressions without the edge. If no cell is rare in these regressions, it is the
+    likelihood-ratio statistic. Parameters and returns are those of :func:`likelihood_ratio`.
     """
     return _sum_over_ends(_exact_halves, fits, X, weights, edges, n_jobs)
 
@@ -271,18 +272,19 @@ def _likelihood_losses(node, columns, weights, is_tested, theta, log_likelihood)
     return losses
 
 
-def _exact_halves(node, columns, weights, is_tested, theta, _):
+def _exact_halves(node, columns, weights, is_tested, theta, log_likelihood):
     """Return half of the statistic of the exact test of each tested edge; 0 for other edges."""
     halves, tested = np.zeros(len(node.edges)), np.flatnonzero(is_tested[node.edges])
     observed, expected = np.empty((2, len(tested), 2, 2))
     for n, k in enumerate(tested):
         reduced, start = node.drop_edge(k), np.delete(theta, node.edge_slices[k])
-        start, _, _ = Regression(reduced, columns, weights).maximise(start)
+        start, without, _ = Regression(reduced, columns, weights).maximise(start)
+        halves[k] = max(log_likelihood - without, 0.0)
         z = reduced.regressors(columns[reduced.partners])
         counts = weights[:, None] * (columns[node.partners[k]][:, None] == [0, 1])
         observed[n] = (columns[node.variable] == [[0], [1]]) @ counts
         expected[n] = np.exp(reduced.log_probabilities(start, z)) @ counts
-    halves[tested] = correct_rare_cells(halves[tested], observed, expected) / 2
+    halves[tested] = correct_rare_cells(2.0 * halves[tested], observed, expected) / 2.0
     return halves
 
 

@@ -321,7 +321,7 @@ def learn_mixture(rows, n_components, rng):
     factor, degrees = choice.select_spread(n_components, prior)
     mixture = student_mixture(inflate(average_mixtures(mixtures), factor), degrees)
     if is_automatic and choice.is_mixed and len(rows.X) >= MIN_ROWS:
-        logs = choice.held_out_log_densities(n_components, prior)
+        logs = choice.held_out_log_densities(n_components, prior, original.X)
         mixture = add_conditional_gaussian(mixture, original, choice.folds, logs, rng)
     return mixture, {"log_likelihood": scores}, converged
 
@@ -429,12 +429,12 @@ class Selection:
         (factor, degrees), _ = self._search_spread((n_components, prior))
         return 1.0 + (factor - 1.0) * (1.0 - 1.0 / N_FOLDS), degrees  # the folds have fewer rows
 
-    def held_out_log_densities(self, n_components, prior):
-        """Return the log-densities of the held-out rows of all folds in nats."""
+    def held_out_log_densities(self, n_components, prior, X):
+        """Return the log-densities in nats of the rows of X that the folds hold out."""
         (factor, degrees), _ = self._search_spread((n_components, prior))
-        pairs = self._fitted[n_components, prior]
-        parts = [(student_mixture(inflate(m, factor), degrees), rows) for m, rows in pairs]
-        return np.concatenate([mixture.log_density(rows.X) for mixture, rows in parts])
+        pairs = zip(self._fitted[n_components, prior], self.folds, strict=True)
+        parts = [(student_mixture(inflate(m, factor), degrees), out) for (m, _), (_, out) in pairs]
+        return np.concatenate([mixture.log_density(X[out]) for mixture, out in parts])
 
     def _search_spread(self, candidate):
         """Return the best factor and degrees of freedom for held-out rows, and their score."""

@@ -532,6 +532,7 @@ def test_huge_weights_and_penalties():
         (NNMRFDensity(), "potentials__alpha", "potentials is 'gaussian'"),
         (MRFStructureLearner(), "learner__n_chains", "learner is 'auto'"),
         (MRFImputer(), "estimator__alpha", "estimator is None"),
+        (RBM(), "n_components__alpha", "n_components is 256"),
         (DiscreteMRF(), "rows__alpha", "Invalid parameter 'rows'"),
     ],
 )

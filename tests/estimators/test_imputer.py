@@ -209,6 +209,7 @@ def test_sample_weights(kind, seed):
     X = rng.normal(size=(120, 3)) if kind == "continuous" else rng.integers(4, size=(120, 3)) * 1.0
     X[rng.random(X.shape) < 0.1] = np.nan
     weights = rng.integers(2, size=120)
+    X[weights > 0, 1] = np.nan  # an empty column without the other rows
     imputer = MRFImputer(column_types=kind, random_state=0)
     found = clone(imputer).fit(X, sample_weight=weights).transform(X)
     model = DiscreteMRF(random_state=0) if kind == "categorical" else None

@@ -411,6 +411,15 @@ def test_distinct_rows_of_a_memory_map(max_distinct, tmp_path, monkeypatch):
         assert_allclose(a, b)
 
 
+@pytest.mark.parametrize("learner", ["auto", "exact"])
+def test_one_row_of_a_memory_map(learner, tmp_path):
+    X = np.array([[0, 1, 2], [1, 1, 0]], dtype=np.int16)
+    rows, weights = write_rows(tmp_path / "X.npy", X), [0.0, 1.0]
+    model = DiscreteMRF(learner=learner, random_state=0)
+    expected = clone(model).fit(X, sample_weight=weights).energy_.flat
+    assert_allclose(model.fit(rows, sample_weight=weights).energy_.flat, expected, atol=1e-6)
+
+
 def test_categories_of_a_memory_map(tmp_path):
     """Unknown values of a memory map are errors, and given categories have their order."""
     rng = np.random.default_rng(0)

@@ -1,5 +1,7 @@
 """Tests of MRFStructureLearner as an estimator, and as the cliques of a DiscreteMRF."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -310,6 +312,21 @@ def test_interrupted_bootstrap_is_not_counted():
     assert edges_of(model) == CHAIN
     frequency = model.edge_frequency_[model.edge_frequency_ > 0]
     assert frequency.max() == 1.0
+
+
+@pytest.mark.parametrize("has_numbers", [False, True])
+def test_chain_of_rare_columns(has_numbers, seed):
+    """Joint states that are rare if columns are independent need not be rare given neighbours."""
+    rng = np.random.default_rng(seed)
+    X = np.zeros((1500, 5), dtype=int)
+    X[:, 0] = rng.random(1500) < 0.06
+    for j in range(1, 5):
+        X[:, j] = rng.random(1500) < np.where(X[:, j - 1] == 1, 0.6, 0.03)
+    if has_numbers:
+        X = np.column_stack([X, rng.normal(size=1500)])
+    found = {tuple(edge) for edge in MRFStructureLearner(random_state=0).fit(X).edges_}
+    assert found >= set(pairwise(range(5)))
+    assert len(found) <= 5
 
 
 # As the cliques of a DiscreteMRF ----------------------------------------------------------

@@ -95,6 +95,18 @@ def test_partial_fit_after_convergence_keeps_the_likelihood(kind, seed):
     assert model.score(X) > before - 0.1
 
 
+@pytest.mark.parametrize("model", [RBM(3, random_state=0), BoltzmannMachine(states=(0, 1))])
+def test_partial_fit_learns_from_small_calls(model, seed):
+    """The default penalty is not that of a table with as few rows as the first call."""
+    rng = np.random.default_rng(seed)
+    X = ((rng.random((1000, 1)) < 0.5) ^ (rng.random((1000, 6)) < 0.05)).astype(int)
+    model = clone(model).set_params(random_state=seed)
+    for start in 5 * list(range(0, 1000, 10)):
+        model.partial_fit(X[start : start + 10])
+    independent = -6 * np.log(2)
+    assert model.score(X) > independent + 0.5
+
+
 def test_partial_fit_remains_in_the_last_stage():
     options = {"alpha": 0.01, "batch_size": 5, "random_state": 0}
     model = RBM(2, learning_rate=AdaptiveRate(0.1, 12, 1.0, 2), optimizer="adam", **options)

@@ -424,3 +424,25 @@ def test_warnings_of_mixtures(seed, monkeypatch):
     monkeypatch.setattr(expectation_maximization, "MAX_ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match="did not converge in 1 iterations"):
         assert not learn_mixture(class_rows(seed, 500)[0], 2, np.random.default_rng(0))[2]
+
+
+def test_many_missing_patterns_give_both_distributions_the_same_rows(seed, monkeypatch):
+    """Held-out log-densities of both distributions are those of the observed entries."""
+    rng, given = np.random.default_rng(seed), []
+    kind = rng.integers(3, size=500)
+    numbers = rng.normal(size=(500, 9)) * np.array([0.3, 1.0, 2.0])[kind][:, None] + kind[:, None]
+    X = np.c_[numbers, rng.integers(2, size=500)]
+    X[:, :9][rng.random((500, 9)) < 0.3] = np.nan
+
+    def add(mixture, *others):
+        given.append(others)
+        return mixture
+
+    monkeypatch.setattr(expectation_maximization, "add_conditional_gaussian", add)
+    rows = Rows(X, np.array([0] * 9 + [2]), np.ones(500), np.zeros(9))
+    mixture = learn_mixture(rows, "auto", np.random.default_rng(0))[0]
+    (used, folds, logs, _), *_ = given
+    own = np.concatenate([mixture.log_density(used.X[out]) for _, out in folds])
+    assert used is rows
+    assert len(own) == len(logs)
+    assert abs(own.mean() - logs.mean()) < 1.0
