@@ -161,7 +161,7 @@ class MappedRows:
 
 
 class MappedCodes(MappedRows):
-    """State codes of the rows of a memory map, none of which is missing."""
+    """State codes of the rows of a memory map, without missing codes."""
 
 
 def _select_rows(X, which):
