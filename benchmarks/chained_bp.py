@@ -129,9 +129,13 @@ def fit(setting, task, layout, X, learner, seconds, seed):
     else:
         energy = FactorGraph.from_layout(layout, initial_values.independent_start(layout, X, None))
         optimizer = None if learner.deterministic else training.Adam()
-        settings = Settings(optimizer, training.AdaptiveRate(0.1), batch_size=len(X), tol=1e-5)
-        settings.resolution = data_moments.estimate_resolution(
-            data_moments.complete_moments(energy, data), data
+        moments = data_moments.complete_moments(energy, data)
+        settings = Settings(
+            optimizer,
+            training.AdaptiveRate(0.1),
+            batch_size=len(X),
+            tol=1e-5,
+            resolution=data_moments.estimate_resolution(moments, data),
         )
     state = loop.start(energy, learner, data, settings, rng)
     state = loop.run(learner, data, settings, state, Budget(seconds))
