@@ -453,8 +453,8 @@ def test_learns_the_models_of_the_zoo(name):
     X = truth.sample(20_000, random_state=0)
     model = DiscreteMRF(list(energy.cliques), random_state=0).fit(X)
     fresh = truth.sample(5_000, random_state=1)
-    gap = truth.score_samples(fresh) - model.score_samples(fresh)
-    assert gap.mean() < energy.layout.n_parameters / 20_000 + 5 * gap.std() / np.sqrt(5_000)
+    loss = truth.score_samples(fresh) - model.score_samples(fresh)
+    assert loss.mean() < energy.layout.n_parameters / 20_000 + 5 * loss.std() / np.sqrt(5_000)
 
 
 def test_strengths_are_checked_with_all_rows(monkeypatch, seed):
