@@ -284,6 +284,14 @@ def test_log_odds_of_categories_are_linear(seed):
         assert_allclose(found, expected, atol=1e-8)
 
 
+def test_configurations_of_two_columns_have_the_frequencies_of_the_rows(seed):
+    """A model with all pairs of two columns has no restriction."""
+    rows = linear_rows(seed, 300, 1)
+    mixture = ConditionalGaussian(rows, [0, 1]).fit(Shrinkage(pair=1e-9))
+    cells = rows.X[:, 1:3].astype(int) @ [3, 1]
+    assert_allclose(np.exp(mixture.log_weights), np.bincount(cells, minlength=9) / 300, atol=1e-3)
+
+
 def test_conditional_gaussians_sum_to_one(seed):
     rows = linear_rows(seed, 60, 1)
     mixture = ConditionalGaussian(rows, [2, 0]).fit(Shrinkage())
