@@ -336,37 +336,37 @@ class BoltzmannMachine(VisibleEstimator):
             check_threshold(self.binarize)
             learner = self._check_learner()
             parameters = TrainingParameters.of(self, partial, learner)
-            fit = FitSession(self, parameters, X)
-            if fit.is_resumed:
+            session = FitSession(self, parameters, X)
+            if session.is_resumed:
                 self._check_same_model(states)
             encoder, codes = self._encode_training(
-                X, states, reset=not fit.is_resumed, keeps=learner.is_pure
+                X, states, reset=not session.is_resumed, keeps=learner.is_pure
             )
             data = weighted_rows(Batch(codes), sample_weight)
-            with fit.parallel():
-                if fit.is_resumed:
+            with session.parallel():
+                if session.is_resumed:
                     known = vars(self).get("alpha_"), None, vars(self).get("_centre")
-                    choice = choose(fit.energy, data, parameters, known)
+                    choice = choose(session.energy, data, parameters, known)
                 else:
                     choice = self._choose(data, states, parameters)
-            fit.energy = choice.energy if choice.is_interrupted else choice.start
-            fit.begin(data, encoder.states)
-            data, held_out = hold_out(data, parameters, fit.rng)
+            session.energy = choice.energy if choice.is_interrupted else choice.start
+            session.begin(data, encoder.states)
+            data, held_out = hold_out(data, parameters, session.rng)
             n_never = 0
             if choice.alpha == 0:
-                n_never = data_moments.summarise_pairs(fit.energy, data)[1]
-            settings = self._settings(parameters, learner, fit.energy, data, held_out, choice)
+                n_never = data_moments.summarise_pairs(session.energy, data)[1]
+            settings = self._settings(parameters, learner, session.energy, data, held_out, choice)
 
             def attributes(state):
                 chosen = {"alpha_": choice.alpha, "_centre": choice.centre}
-                fitted = fit.attributes(state) | chosen
-                rows = rows_of_log_partition(data, np.random.default_rng(fit.seed))
+                fitted = session.attributes(state) | chosen
+                rows = rows_of_log_partition(data, np.random.default_rng(session.seed))
                 return fitted | rows | {"energy_": _symmetric(fitted["energy_"])}
 
             if choice.is_interrupted:
-                state = fit.keep(settings, attributes, interrupted=True)
+                state = session.keep(settings, attributes, interrupted=True)
             else:
-                state = loop.train(fit, learner, data, settings, attributes)
+                state = loop.train(session, learner, data, settings, attributes)
             data_moments.warn_unbounded(n_never)
             vars(self).update(attributes(state))
         return self

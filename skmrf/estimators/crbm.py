@@ -299,34 +299,34 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         with unchanged_on_error(self):
             learner = self._check_learner()
             parameters = self._check_parameters(learner, partial)
-            fit = FitSession(self, parameters, X, y)
-            X = self._inputs(X, reset=not fit.is_resumed)
-            encoder, data = self._encode_outputs(X, y, classes, fit.is_resumed)
-            data, scaler = self._scale(weighted_rows(data, sample_weight), fit, learner)
+            session = FitSession(self, parameters, X, y)
+            X = self._inputs(X, reset=not session.is_resumed)
+            encoder, data = self._encode_outputs(X, y, classes, session.is_resumed)
+            data, scaler = self._scale(weighted_rows(data, sample_weight), session, learner)
             n_hidden = self.n_components if learner.has_hidden else 0
-            if fit.is_resumed:
+            if session.is_resumed:
                 check_same_size(self.energy_, n_hidden)
             else:
-                fit.energy = first_energy(data, n_hidden, parameters)
-            fit.begin(data, encoder.classes, encoder.shape, scaler)
+                session.energy = first_energy(data, n_hidden, parameters)
+            session.begin(data, encoder.classes, encoder.shape, scaler)
             rows = data
             if validation is None:
                 least = {"min_rows": MIN_ROWS, "min_held_out": MIN_HELD_OUT}
-                data, held_out = hold_out(data, parameters, fit.rng, **least)
+                data, held_out = hold_out(data, parameters, session.rng, **least)
             else:
                 held_out = self._encode_validation(*validation, encoder, scaler)
-            first = self._start(fit, rows, data, n_hidden)
+            first = self._start(session, rows, data, n_hidden)
             inference = OutputInference.of(self, learner)
             trained = learner
-            is_checked = held_out is not None or fit.is_resumed
+            is_checked = held_out is not None or session.is_resumed
             if learner.has_hidden and is_automatic(parameters) and not is_checked:
-                trained, fit.energy = LR(), add_idle_units(first.energy, n_hidden)
+                trained, session.energy = LR(), add_idle_units(first.energy, n_hidden)
                 parameters = replace(parameters, optimizer="lbfgs", device="cpu")
             score = inference.score(held_out)
-            settings = first.settings(parameters, trained, fit.energy, data, score)
+            settings = first.settings(parameters, trained, session.energy, data, score)
 
             def attributes(state):
-                fitted = fit.attributes(state)
+                fitted = session.attributes(state)
                 check_weights(fitted["energy_"].weights)
                 return fitted | {
                     "n_iter_": max(1, fitted["n_iter_"]),
@@ -340,9 +340,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                     "_fitted_learner": clone(learner),
                 }
 
-            state = loop.train(fit, trained, data, settings, attributes)
+            state = loop.train(session, trained, data, settings, attributes)
             fitted = attributes(state)
-            if learner.has_hidden and not fit.is_resumed and held_out is not None:
+            if learner.has_hidden and not session.is_resumed and held_out is not None:
                 fitted = first.check_hidden_units(inference, fitted, rows, held_out, self.penalty)
             vars(self).update(fitted)
         return self
@@ -355,15 +355,15 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             return replace(parameters, optimizer="lbfgs")
         return parameters
 
-    def _start(self, fit, rows, data, n_hidden):
+    def _start(self, session, rows, data, n_hidden):
         """Set the energy at which training starts: logistic regressions, and hidden units."""
-        if fit.is_resumed:
+        if session.is_resumed:
             if not is_auto(self.alpha):
                 return LogisticStart(float(self.alpha), float(self.alpha))
             chosen = self.alpha_, self.alpha_, self.alpha_path_, None, self._strongest
             return LogisticStart(*chosen)
-        first = LogisticStart.of(self.alpha, self.penalty, rows, data, fit.rng)
-        fit.energy = add_hidden_units(first.energy, data, n_hidden, fit.rng.spawn(1)[0])
+        first = LogisticStart.of(self.alpha, self.penalty, rows, data, session.rng)
+        session.energy = add_hidden_units(first.energy, data, n_hidden, session.rng.spawn(1)[0])
         return first
 
     def _encode_outputs(self, X, y, classes, is_resumed):
@@ -377,9 +377,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             encoder = OutputEncoder.of(y, classes)
         return encoder, Batch(X, encoder.encode(y, X.shape[0]))
 
-    def _scale(self, data, fit, learner):
+    def _scale(self, data, session, learner):
         """Return a batch with standardised inputs, and the scaler of the inputs."""
-        if fit.is_resumed:
+        if session.is_resumed:
             scaler = self.scaler_
         else:
             scaler = fit_scaler(data.X, sample_weights(data), is_centred=learner.has_hidden)

@@ -256,31 +256,31 @@ class CRF(CRFQueries, LearnedEstimator):
         with unchanged_on_error(self):
             parameters = self._check_parameters()
             check_given(self, y)
-            fit = FitSession(self, parameters, X, y)
-            vectorizer, X = self._vectorize(as_list(X), fit.is_resumed)
+            session = FitSession(self, parameters, X, y)
+            vectorizer, X = self._vectorize(as_list(X), session.is_resumed)
             examples = read_examples(
-                self, X, sequence_ids, graph=self.graph, reset=not fit.is_resumed
+                self, X, sequence_ids, graph=self.graph, reset=not session.is_resumed
             )
             labels = flatten_labels(y, examples)
-            codes = self._codes if fit.is_resumed else LabelCodes.of(labels)
+            codes = self._codes if session.is_resumed else LabelCodes.of(labels)
             weights = check_sample_weight(sample_weight, len(examples.graphs))
             graphs = examples.graphs.with_labels(encode_labels(codes, labels))
-            if fit.is_resumed:
-                graphs = check_edge_features(fit.energy, graphs)
+            if session.is_resumed:
+                graphs = check_edge_features(session.energy, graphs)
             data = keep_known(graphs, weights)
             learner = self._choose_learner(data.X, len(codes.classes))
-            if not fit.is_resumed:
-                fit.energy = self._initial_energy(data.X, codes, parameters)
-            scaling, data = self._scale(fit, data)
-            fit.begin(data, codes.classes)
-            data, held_out = hold_out(data, parameters, fit.rng)
-            with fit.parallel():
-                alpha, path = self._choose_alpha(fit, learner, data, parameters)
+            if not session.is_resumed:
+                session.energy = self._initial_energy(data.X, codes, parameters)
+            scaling, data = self._scale(session, data)
+            session.begin(data, codes.classes)
+            data, held_out = hold_out(data, parameters, session.rng)
+            with session.parallel():
+                alpha, path = self._choose_alpha(session, learner, data, parameters)
             score = None if held_out is None else held_out_score(learner, held_out)
-            settings = make_settings(parameters, learner, fit.energy, data, alpha, score)
+            settings = make_settings(parameters, learner, session.energy, data, alpha, score)
 
             def attributes(state):
-                found = fit.attributes(state)
+                found = session.attributes(state)
                 return found | {
                     "energy_": scaling.fold(found["energy_"]),
                     "alpha_": alpha,
@@ -292,7 +292,7 @@ class CRF(CRFQueries, LearnedEstimator):
                     "_scaling": scaling,
                 }
 
-            state = loop.train(fit, learner, data, settings, attributes)
+            state = loop.train(session, learner, data, settings, attributes)
             vars(self).update(attributes(state))
         return self
 
@@ -329,29 +329,29 @@ class CRF(CRFQueries, LearnedEstimator):
         parameters.check_memory(n_parameters, "weights", remedy)
         return energy
 
-    def _scale(self, fit, data):
+    def _scale(self, session, data):
         """Return the scaling of the features, and the examples with scaled features."""
-        scaling = self._scaling if fit.is_resumed else None
+        scaling = self._scaling if session.is_resumed else None
         if scaling is None:
             scaling = FeatureScaling.of(data.X, normalized_weights(data.log_weights, len(data.X)))
-        if fit.is_resumed and fit.previous is None:
-            fit.energy = scaling.unfold(fit.energy)
+        if session.is_resumed and session.previous is None:
+            session.energy = scaling.unfold(session.energy)
         return scaling, data._replace(X=scaling.apply(data.X))
 
-    def _choose_alpha(self, fit, learner, data, parameters):
+    def _choose_alpha(self, session, learner, data, parameters):
         """Return the strength of the penalty and its path; set the energy to start at."""
         if not isinstance(self.alpha, str):
             return float(self.alpha), None
-        if fit.is_resumed and self.alpha_ is not None:
+        if session.is_resumed and self.alpha_ is not None:
             return self.alpha_, self.alpha_path_
         if not learner.has_margin:
             return 0.0, None
         is_solved = learner.deterministic and self.optimizer in ("auto", "lbfgs")
         if len(data.X) < MIN_EXAMPLES or not (is_solved and learner.has_probabilities):
             return default_alpha(len(data.X)), None
-        rng = fit.rng.spawn(1)[0]
-        chosen = choose_alpha(learner, fit.energy, data, parameters, rng)
-        alpha, path, fit.energy, fit.is_interrupted = chosen
+        rng = session.rng.spawn(1)[0]
+        chosen = choose_alpha(learner, session.energy, data, parameters, rng)
+        alpha, path, session.energy, session.is_interrupted = chosen
         return alpha, path
 
     def __sklearn_tags__(self):

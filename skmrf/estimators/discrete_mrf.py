@@ -338,50 +338,50 @@ class DiscreteMRF(VisibleEstimator):
             parameters = TrainingParameters.of(self, partial, learner)
             is_resumed = parameters.resumes(self)
             structure = None if is_resumed else self._structure_learner()
-            fit = FitSession(self, parameters, X, n_sub_estimators=int(structure is not None))
+            session = FitSession(self, parameters, X, n_sub_estimators=int(structure is not None))
             if structure is not None:
-                with fit.sub_estimator("structure", structure):
+                with session.sub_estimator("structure", structure):
                     self.structure_ = structure.fit(X, sample_weight=sample_weight)
             in_blocks = learner is None or learner.reads_maps
             columns = read_training_columns(self, X, reset=not is_resumed, in_blocks=in_blocks)
             encoder = self._encoder if is_resumed else self._new_encoder(columns)
             data = weighted_rows(Batch(encoder.encode(columns)), sample_weight)
-            if fit.is_interrupted and isinstance(self.alpha, str):
+            if session.is_interrupted and isinstance(self.alpha, str):
                 parameters = replace(parameters, alpha=0.0)  # nothing is learned after Ctrl-C
             if is_resumed:
-                plan = self._previous_plan(fit.energy, data, learner, parameters)
+                plan = self._previous_plan(session.energy, data, learner, parameters)
             else:
                 layout = self._layout(encoder, structure, data, parameters)
                 start = _independent_columns(layout, data, self.tie)
                 has_choice = isinstance(self.cliques, str) and self.cliques == "auto"
-                with fit.parallel():
+                with session.parallel():
                     plan = plan_fit(start, data, learner, parameters, drop_zero_tables=has_choice)
-                fit.energy = plan.start
-            attributes = self._train(fit, plan, parameters, encoder)
+                session.energy = plan.start
+            attributes = self._train(session, plan, parameters, encoder)
             vars(self).update(attributes)
         return self
 
-    def _train(self, fit, plan, parameters, encoder):
+    def _train(self, session, plan, parameters, encoder):
         """Train the planned model, and return the fitted attributes."""
         if plan.learner.deterministic:
             parameters = parameters.on_cpu()
         elif plan.is_refined:
-            parameters = parameters_of(parameters, fit.energy)
-        fit.begin(plan.data, encoder.categories)
-        data, held_out = hold_out(plan.data, parameters, fit.rng)
-        moments = data_moments.complete_moments(fit.energy, data)
+            parameters = parameters_of(parameters, session.energy)
+        session.begin(plan.data, encoder.categories)
+        data, held_out = hold_out(plan.data, parameters, session.rng)
+        moments = data_moments.complete_moments(session.energy, data)
         settings = parameters.settings(
             plan.learner,
-            fit.energy,
+            session.energy,
             data,
             alpha=0.0 if plan.is_final else plan.alpha,
             centre=plan.centre(parameters),
-            score=None if held_out is None else held_out_score(fit.energy.layout, held_out),
+            score=None if held_out is None else held_out_score(session.energy.layout, held_out),
             resolution=data_moments.estimate_resolution(moments, data),
             min_gain=0.0 if plan.reference is None else FINAL_GAIN,
         )
         if plan.is_refined:
-            settings = settings_of(settings, fit.energy, data)
+            settings = settings_of(settings, session.energy, data)
         choices = {
             "categories_": encoder.categories,
             "learner_": plan.learner,
@@ -392,11 +392,11 @@ class DiscreteMRF(VisibleEstimator):
         }
 
         def attributes(state):
-            return fit.attributes(state) | choices
+            return session.attributes(state) | choices
 
         if plan.is_final:
-            return attributes(fit.keep(settings, attributes, interrupted=plan.interrupted))
-        state = loop.train(fit, plan.learner, data, settings, attributes)
+            return attributes(session.keep(settings, attributes, interrupted=plan.interrupted))
+        state = loop.train(session, plan.learner, data, settings, attributes)
         if plan.alpha == 0:
             data_moments.warn_unbounded(data_moments.count_unobserved(moments))
         return attributes(state)

@@ -293,37 +293,37 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
             check_threshold(self.binarize)
             learner = self._check_learner()
             parameters = TrainingParameters.of(self, partial, learner)
-            fit = FitSession(self, parameters, X)
-            if fit.is_resumed:
+            session = FitSession(self, parameters, X)
+            if session.is_resumed:
                 self._check_same_size()
-            codes = self._codes(X, reset=not fit.is_resumed, probabilities=True)
+            codes = self._codes(X, reset=not session.is_resumed, probabilities=True)
             data = weighted_rows(Batch(codes), sample_weight)
             known = [vars(self).get(name) for name in ("alpha_", "learning_rate_")] + [None]
-            with fit.parallel():
-                if fit.is_resumed:
-                    choice = choose(fit.energy, data, parameters, known)
+            with session.parallel():
+                if session.is_resumed:
+                    choice = choose(session.energy, data, parameters, known)
                 else:
-                    fit.energy, choice = self._choose(data, parameters)
-            fit.energy = choice.energy if choice.is_interrupted else fit.energy
-            fit.begin(data)
-            data, held_out = hold_out(data, parameters, fit.rng)
+                    session.energy, choice = self._choose(data, parameters)
+            session.energy = choice.energy if choice.is_interrupted else session.energy
+            session.begin(data)
+            data, held_out = hold_out(data, parameters, session.rng)
             if held_out is not None:  # a score needs states
-                held_out = held_out._replace(X=draw_states(held_out.X, fit.rng))
+                held_out = held_out._replace(X=draw_states(held_out.X, session.rng))
             settings = hidden_layer.training_settings(
-                parameters, learner, fit.energy, data, held_out, choice
+                parameters, learner, session.energy, data, held_out, choice
             )
 
             def attributes(state):
                 chosen = {"alpha_": choice.alpha, "learning_rate_": choice.rate}
-                fitted = fit.attributes(state) | chosen
+                fitted = session.attributes(state) | chosen
                 return fitted | hidden_layer.describe_hidden_units(
-                    fitted["energy_"], data, fit.seed
+                    fitted["energy_"], data, session.seed
                 )
 
             if choice.is_interrupted:
-                state = fit.keep(settings, attributes, interrupted=True)
+                state = session.keep(settings, attributes, interrupted=True)
             else:
-                state = loop.train(fit, learner, data, settings, attributes)
+                state = loop.train(session, learner, data, settings, attributes)
             vars(self).update(attributes(state))
         return self
 

@@ -14,8 +14,8 @@ from ..energies.log_linear import contrasts, pair_basis
 from ..samplers import spawn_generators, sweep
 from .nodewise import (
     exact_tests,
-    has_empty_cell,
-    has_rare_cell,
+    find_empty_cells,
+    find_rare_cells,
     likelihood_ratio,
     pseudo_likelihood_covariances,
     wald_statistics,
@@ -145,8 +145,8 @@ def _assess_edges(fits, values, covariances, rows, observed_share, n_jobs):
     expected count get an exact test.
     """
     form = fits.form
-    is_rare = has_rare_cell(form, rows)
-    is_empty = has_empty_cell(form, rows) & ~is_rare
+    is_rare = find_rare_cells(form, rows)
+    is_empty = find_empty_cells(form, rows) & ~is_rare
     for mask, test in ((is_empty, likelihood_ratio), (is_rare, exact_tests)):
         if mask.any():
             edges = np.flatnonzero(mask)

@@ -331,7 +331,7 @@ def pseudo_likelihood_covariances(energy, rows):
     return [covariance[a:b, a:b] for a, b in pairwise(bounds.tolist())]
 
 
-def has_empty_cell(form, rows):
+def find_empty_cells(form, rows):
     """Return a mask of the edges for which at least one joint state never occurs in the rows."""
     q = form.layout.n_states
     out = np.zeros(len(form.edges), dtype=bool)
@@ -341,7 +341,7 @@ def has_empty_cell(form, rows):
     return out
 
 
-def has_rare_cell(form, rows):
+def find_rare_cells(form, rows):
     """Return a mask of the edges of two-state variables with a joint state of small expected count.
 
     The expected count is that of independent variables.

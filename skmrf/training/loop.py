@@ -21,12 +21,12 @@ from .solvers import make_solver
 from .state import InPlace, Progress, continue_from, first_state, recover
 
 
-def train(fit, learner, data, settings, attributes):
+def train(session, learner, data, settings, attributes):
     """Train the model of a fit, from its initial energy, or from the state of an earlier fit.
 
     Parameters
     ----------
-    fit : object with the attributes and methods of ``skmrf.estimators._session.FitSession``
+    session : object with the attributes and methods of ``skmrf.estimators._session.FitSession``
         Callbacks, checkpoint, random numbers and initial energy of the fit.
     learner : Learner
         Estimator of the gradient or of the objective.
@@ -42,25 +42,25 @@ def train(fit, learner, data, settings, attributes):
     LoopState
         Final state.
     """
-    fit.begin_training(learner, attributes)
-    if fit.state is None and fit.previous is not None:
-        fit.state = resume(fit.previous, learner, data, settings)
-    elif fit.state is None:
-        fit.state = start(fit.energy, learner, data, settings, fit.rng)
-    fit.release_energy()
-    if fit.is_interrupted:
-        state = recover(fit.release_state(), settings)
-    elif fit.is_ended:
-        state = fit.release_state()
+    session.begin_training(learner, attributes)
+    if session.state is None and session.previous is not None:
+        session.state = resume(session.previous, learner, data, settings)
+    elif session.state is None:
+        session.state = start(session.energy, learner, data, settings, session.rng)
+    session.release_energy()
+    if session.is_interrupted:
+        state = recover(session.release_state(), settings)
+    elif session.is_ended:
+        state = session.release_state()
     else:
-        start_epoch = fit.state.start_epoch
-        with fit.parallel():
-            state = run(learner, data, settings, fit.release_state(), fit.reports, start_epoch)
+        reports, start_epoch = session.reports, session.state.start_epoch
+        with session.parallel():
+            state = run(learner, data, settings, session.release_state(), reports, start_epoch)
             has_ended = state.converged or state.is_past_best(settings)
             if has_ended and not state.interrupted:
                 for finish in settings.finish:
                     state = finish(state)
-    fit.end_training(state)
+    session.end_training(state)
     return state
 
 

@@ -85,7 +85,7 @@ class ConditionalGaussian:
 
     Parameters
     ----------
-    rows : Rows
+    rows : MixtureRows
         Training rows without missing entries.
     columns : list of int
         Discrete variables of the configurations, as indices among all discrete variables.
@@ -248,7 +248,7 @@ def choose_columns(rows):
 
     Parameters
     ----------
-    rows : Rows
+    rows : MixtureRows
         Rows without missing entries.
 
     Returns
@@ -287,7 +287,7 @@ def select_shrinkage(parts):
 
     Parameters
     ----------
-    parts : list of (ConditionalGaussian, Rows)
+    parts : list of (ConditionalGaussian, MixtureRows)
         Learners, and held-out rows without missing entries.
 
     Returns
@@ -321,7 +321,7 @@ def add_conditional_gaussian(mixture, rows, folds, logs, rng):
     ----------
     mixture : Mixture
         Mixture that was learned from the rows.
-    rows : Rows
+    rows : MixtureRows
         Training rows.
     folds : list of (ndarray of int, ndarray of int)
         Indices of the training rows and of the held-out rows of each fold.
@@ -381,7 +381,7 @@ def find_share(differences, weights):
     return float(share)
 
 
-class Completion:
+class ConditionalMoments:
     """Expectations of the missing numbers of rows that share the observed numbers.
 
     Parameters

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._utils.log_weights import logsumexp_along
 from .._utils.rows import find_unique_rows
 from .._utils.warn import warn_caller
-from .conditional_gaussians import Completion, add_conditional_gaussian, shrink_eigenvalues
+from .conditional_gaussians import ConditionalMoments, add_conditional_gaussian, shrink_eigenvalues
 from .mixtures import (
     FLOOR,
     TINY,
@@ -42,7 +42,7 @@ EQUAL_COVARIANCES = (16.0, 8.0, 4.0), (16.0, 64.0)  # of components with similar
 
 
 @dataclass(frozen=True)
-class Rows:
+class MixtureRows:
     """Rows of numbers and state codes, grouped by the numbers that are missing.
 
     Attributes
@@ -70,7 +70,7 @@ class Rows:
 
     def take(self, rows):
         """Return some of the rows."""
-        return Rows(self.X[rows], self.n_states, self.weights[rows], self.noise)
+        return MixtureRows(self.X[rows], self.n_states, self.weights[rows], self.noise)
 
     def groups(self):
         """Return pairs of the observed numbers' mask and the indices of rows with this mask."""
@@ -86,7 +86,7 @@ class Rows:
             return self
         first, inverse = find_unique_rows(np.nan_to_num(self.X, nan=-1.0))
         weights = np.bincount(inverse, self.weights)
-        return Rows(self.X[first], self.n_states, weights, self.noise)
+        return MixtureRows(self.X[first], self.n_states, weights, self.noise)
 
     def one_hot(self):
         """Return indicators of the states, one array of shape (n_rows, n_states) per variable."""
@@ -123,7 +123,7 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
 
     Parameters
     ----------
-    rows : Rows
+    rows : MixtureRows
         Training rows.
     mixture : Mixture
         Initial mixture.
@@ -166,7 +166,7 @@ def joint_log_densities(mixture, rows, groups=None, indicators=None):
     ----------
     mixture : Mixture
         Mixture of the rows.
-    rows : Rows
+    rows : MixtureRows
         Rows.
     groups : list, optional
         Result of ``rows.groups()``.
@@ -177,8 +177,8 @@ def joint_log_densities(mixture, rows, groups=None, indicators=None):
     -------
     logs : ndarray of shape (n_components, n_rows)
         Joint log-densities of components and observed entries in nats.
-    parts : list of (Completion, ndarray)
-        Completion of each group of rows, and the indices of the rows.
+    parts : list of (ConditionalMoments, ndarray)
+        ConditionalMoments of each group of rows, and the indices of the rows.
     """
     if indicators is None:
         logs = mixture.table_log_densities(rows.X)
@@ -189,7 +189,7 @@ def joint_log_densities(mixture, rows, groups=None, indicators=None):
     logs += mixture.log_weights[:, None]
     numbers, parts = rows.numbers, []
     for observed, here in rows.groups() if groups is None else groups:
-        part = Completion(mixture, numbers[np.ix_(here, observed)], observed)
+        part = ConditionalMoments(mixture, numbers[np.ix_(here, observed)], observed)
         logs[:, here] += part.log_densities
         parts.append((part, here))
     return logs, parts
@@ -289,7 +289,7 @@ def learn_mixture(rows, n_components, rng):
 
     Parameters
     ----------
-    rows : Rows
+    rows : MixtureRows
         Training rows.
     n_components : "auto" or int
         Number of components of each mixture. "auto" selects it.
@@ -308,7 +308,7 @@ def learn_mixture(rows, n_components, rng):
     original, is_automatic = rows, n_components == "auto"
     if len(rows.groups()) > MAX_PATTERNS:
         rows = impute_rare_patterns(rows, start_mixture(rows, 1, Prior(0.0, 0.1), rng), rng)
-    choice = Selection(rows, rng)
+    choice = MixtureSelection(rows, rng)
     n_components, prior = choice.select(n_components)
     fits, mixtures = _fit_starts(rows, n_components, prior, rng), []
     for mixture, scores, _ in fits:
@@ -363,15 +363,15 @@ def impute_rare_patterns(rows, mixture, rng):
     groups = sorted(rows.groups(), key=lambda group: -len(group[1]))
     here = np.concatenate([rare for _, rare in groups[MAX_PATTERNS // 2 :]])
     X[here] = mixture.impute(X[here], rng)
-    return Rows(X, rows.n_states, rows.weights, rows.noise)
+    return MixtureRows(X, rows.n_states, rows.weights, rows.noise)
 
 
-class Selection:
+class MixtureSelection:
     """Selection of the number of components and of the shrinkage by held-out rows.
 
     Parameters
     ----------
-    rows : Rows
+    rows : MixtureRows
         Training rows.
     rng : Generator
         Random numbers of folds and clusters.

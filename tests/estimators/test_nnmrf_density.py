@@ -32,9 +32,9 @@ from skmrf import GaussianPotentials, NNMRFDensity
 from skmrf.metrics import classifier_two_sample_test
 from skmrf.variational.conditional_gaussians import shrink_eigenvalues
 from skmrf.variational.expectation_maximization import (
+    MixtureRows,
+    MixtureSelection,
     Prior,
-    Rows,
-    Selection,
     _student_score,
     fit_mixture,
     inflate,
@@ -430,7 +430,7 @@ def test_expectation_maximisation_never_decreases(missing, seed):
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.normal(size=(120, 3)), rng.integers(3, size=120)])
     X[rng.random(X.shape) < missing] = np.nan
-    rows = Rows(X, np.array([0, 0, 0, 3]), np.ones(120), np.zeros(3))
+    rows = MixtureRows(X, np.array([0, 0, 0, 3]), np.ones(120), np.zeros(3))
     prior = Prior(0.0, 0.0, 0.0)
     start = start_mixture(rows, 2, prior, rng)
     mixture, scores = fit_mixture(rows, start, prior, 15, -np.inf)
@@ -445,7 +445,7 @@ def numeric_rows(seed, n_rows, n_columns):
     X = rng.normal(size=(n_rows, n_columns)) @ rng.normal(size=(n_columns, n_columns))
     X[::2] += 3.0
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    return Rows(X, np.zeros(n_columns, dtype=int), np.ones(n_rows), np.zeros(n_columns))
+    return MixtureRows(X, np.zeros(n_columns, dtype=int), np.ones(n_rows), np.zeros(n_columns))
 
 
 def test_pooled_covariance_is_shrunk(seed):
@@ -465,11 +465,11 @@ def test_selection_of_inflation(seed):
     """The factor is that of the variance 1 of held-out rows, less a third for larger folds."""
     centres = np.where(np.arange(3000) % 2, 3.0, -3.0)
     X = (centres + np.random.default_rng(seed).normal(size=3000))[:, None]
-    rows = Rows(X, np.zeros(1, dtype=int), np.ones(3000), np.zeros(1))
+    rows = MixtureRows(X, np.zeros(1, dtype=int), np.ones(3000), np.zeros(1))
     start = start_mixture(rows, 2, Prior(0.0, 0.0), np.random.default_rng(0))
     means, covariances = np.sqrt([[9.3], [9.3]]) * [[1.0], [-1.0]], np.full((2, 1, 1), 0.7)
     mixture = replace(start, means=means, covariances=covariances)
-    choice = Selection(rows, np.random.default_rng(0))
+    choice = MixtureSelection(rows, np.random.default_rng(0))
     choice._fitted = {(2, "too narrow"): [(mixture, rows)], (2, "correct"): [(start, rows)]}
     assert choice.select_spread(2, "too narrow")[0] == pytest.approx(1.3, abs=0.11)
     assert choice.select_spread(2, "correct")[0] < 1.04
@@ -478,7 +478,7 @@ def test_selection_of_inflation(seed):
 def test_inflation_of_learned_mixture(seed, monkeypatch):
     rows, found = numeric_rows(seed, 60, 8), []
     for factor in (1.0, 1.5):
-        monkeypatch.setattr(Selection, "select_spread", lambda *_, f=factor: (f, np.inf))
+        monkeypatch.setattr(MixtureSelection, "select_spread", lambda *_, f=factor: (f, np.inf))
         found.append(learn_mixture(rows, 2, np.random.default_rng(0))[0])
     expected = inflate(found[0], 1.5)
     assert_allclose(found[1].covariances, expected.covariances)
@@ -492,7 +492,7 @@ def test_selection_of_degrees_of_freedom(has_heavy_tails, seed, monkeypatch):
     X = rng.normal(size=(900, 6))
     if has_heavy_tails:
         X *= np.sqrt(5.0 / rng.chisquare(5, size=(900, 1)))
-    rows = Rows(X[:600], np.zeros(6, dtype=int), np.ones(600), np.zeros(6))
+    rows = MixtureRows(X[:600], np.zeros(6, dtype=int), np.ones(600), np.zeros(6))
     student = learn_mixture(rows, 1, np.random.default_rng(0))[0]
     monkeypatch.setattr("skmrf.variational.expectation_maximization.DEGREES", (np.inf,))
     gaussian = learn_mixture(rows, 1, np.random.default_rng(0))[0]
@@ -507,7 +507,7 @@ def test_scores_of_student_mixtures(degrees, seed):
     rng = np.random.default_rng(seed)
     X = np.c_[rng.standard_t(4, size=(200, 3)), rng.integers(3, size=200)]
     X[rng.random(X.shape) < 0.2] = np.nan
-    rows = Rows(X, np.array([0, 0, 0, 3]), rng.random(200), np.zeros(3))
+    rows = MixtureRows(X, np.array([0, 0, 0, 3]), rng.random(200), np.zeros(3))
     mixture = start_mixture(rows, 5, Prior(5.0, 0.1), rng)
     scales = 1.0 / chi2.ppf([0.1, 0.3, 0.5, 0.7, 0.9], min(degrees, 1e9))
     parts = [replace(mixture, covariances=c * mixture.covariances) for c in scales / scales.mean()]
@@ -521,7 +521,7 @@ def test_scores_of_student_mixtures(degrees, seed):
 def test_categories_have_no_degrees_of_freedom(seed):
     """A table without numbers has no copies of its components."""
     codes = np.random.default_rng(seed).integers(3, size=(200, 2)).astype(float)
-    rows = Rows(codes, np.array([3, 3]), np.ones(200), np.zeros(0))
+    rows = MixtureRows(codes, np.array([3, 3]), np.ones(200), np.zeros(0))
     learned = [learn_mixture(rows, k, np.random.default_rng(0))[0] for k in (1, 2)]
     assert [mixture.n_components for mixture in learned] == [1, 4]
 
@@ -530,7 +530,7 @@ def test_saddle_points_are_left_out(seed, monkeypatch):
     """Equal components are a saddle point, which expectation-maximisation does not leave."""
     rng = np.random.default_rng(seed)
     X = 0.3 * rng.normal(size=(2000, 1)) + rng.choice([-1.0, 1.0], size=(2000, 1))
-    rows = Rows(X[:1000], np.zeros(1, dtype=int), np.ones(1000), np.zeros(1))
+    rows = MixtureRows(X[:1000], np.zeros(1, dtype=int), np.ones(1000), np.zeros(1))
     good = start_mixture(rows, 2, Prior(3.0, 0.0), rng)
     saddle = replace(good, means=np.zeros((2, 1)), covariances=np.ones((2, 1, 1)))
     starts = iter([saddle, good, saddle, good])

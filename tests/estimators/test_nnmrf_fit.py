@@ -19,7 +19,7 @@ from skmrf._utils.rows import Batch
 from skmrf.energies import NeuralEnergy
 from skmrf.estimators.nnmrf.density import MIN_ROWS_FOR_HOLD_OUT
 from skmrf.learners import Grid, Variational
-from skmrf.variational.expectation_maximization import Rows, Selection
+from skmrf.variational.expectation_maximization import MixtureRows, MixtureSelection
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -294,12 +294,12 @@ def test_clone_and_copy(density, seed):
 @pytest.mark.parametrize(("n_rows", "largest"), [(300, 16.0), (1600, 1.0)])
 def test_selection_of_the_pooled_weight(n_rows, largest, monkeypatch):
     """Large weights of the pooled covariance are only selected in cross-validation."""
-    rows = Rows(np.zeros((n_rows, 3)), np.zeros(3, int), np.ones(n_rows), np.zeros(3))
-    monkeypatch.setattr(Selection, "_score", lambda *_: 0.0)
+    rows = MixtureRows(np.zeros((n_rows, 3)), np.zeros(3, int), np.ones(n_rows), np.zeros(3))
+    monkeypatch.setattr(MixtureSelection, "_score", lambda *_: 0.0)
     for best in (0.0, 0.1, 1.0, 4.0, 16.0):
         score = lambda _, pair, x=best: -abs(pair[1].covariance - 2.0 - 3.0 * x)  # noqa: E731
-        monkeypatch.setattr(Selection, "_spread_score", score)
-        found = Selection(rows, np.random.default_rng(0)).select(2)[1].covariance
+        monkeypatch.setattr(MixtureSelection, "_spread_score", score)
+        found = MixtureSelection(rows, np.random.default_rng(0)).select(2)[1].covariance
         assert found == pytest.approx(2.0 + 3.0 * min(best, largest))
 
 

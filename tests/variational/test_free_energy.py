@@ -22,7 +22,7 @@ from skmrf.energies import NeuralEnergy
 from skmrf.inference import log_partition
 from skmrf.likelihood.neural import grid_log_partition
 from skmrf.variational import expectation_maximization
-from skmrf.variational.expectation_maximization import Rows, learn_mixture
+from skmrf.variational.expectation_maximization import MixtureRows, learn_mixture
 from skmrf.variational.free_energy import QuadratureSettings, ascend, free_energy, infer
 from skmrf.variational.mixtures import Mixture
 from skmrf.variational.quadrature import integrate, quadrature
@@ -481,7 +481,7 @@ def test_many_components_for_categories(seed, monkeypatch):
     numbers = latent @ rng.normal(size=(4, 16)) + rng.normal(size=(2000, 16))
     states = np.clip((latent + rng.normal(0.0, 0.5, latent.shape) + 1.5).astype(int), 0, 3)
     X, n_states = np.column_stack([numbers, states]), np.repeat([0, 4], [16, 4])
-    rows = Rows(X, n_states, np.ones(2000), np.zeros(16))
+    rows = MixtureRows(X, n_states, np.ones(2000), np.zeros(16))
     name = "add_conditional_gaussian"
     monkeypatch.setattr(expectation_maximization, name, lambda mixture, *_: mixture)
     scores = []

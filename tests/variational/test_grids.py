@@ -23,8 +23,8 @@ from skmrf.variational.conditional_gaussians import (
     fit_log_linear,
 )
 from skmrf.variational.expectation_maximization import (
+    MixtureRows,
     Prior,
-    Rows,
     fit_mixture,
     joint_log_densities,
     learn_mixture,
@@ -262,7 +262,7 @@ def linear_rows(seed, n_rows, n_numbers=5, missing=0.0):
     X = np.column_stack([numbers, states.reshape(4, -1).T])
     X[rng.random(X.shape) < missing] = np.nan
     n_states = np.repeat([0, 3, 2], [n_numbers, 3, 1])
-    return Rows(X, n_states, np.ones(n_rows), np.zeros(n_numbers))
+    return MixtureRows(X, n_states, np.ones(n_rows), np.zeros(n_numbers))
 
 
 def test_log_odds_of_categories_are_linear(seed):
@@ -379,7 +379,7 @@ def test_latent_classes_need_no_conditional_gaussian(seed):
     kind = rng.integers(2, size=(600, 1))
     numbers = rng.normal(size=(600, 3)) * np.where(kind, [0.1, 1.0, 3.0], [1.0, 0.1, 3.0]) + kind
     states = np.where(rng.random((600, 1)) < 0.8, kind, rng.integers(3, size=(600, 1)))
-    rows = Rows(np.c_[numbers, states], np.array([0, 0, 0, 3]), np.ones(600), np.zeros(3))
+    rows = MixtureRows(np.c_[numbers, states], np.array([0, 0, 0, 3]), np.ones(600), np.zeros(3))
     found = learn_mixture(rows, "auto", np.random.default_rng(0))[0]
     assert not (found.tables == 0).any()
     added = ConditionalGaussian(rows, [0]).fit(Shrinkage())
@@ -392,7 +392,7 @@ def class_rows(seed, n, d=8):
     rng = np.random.default_rng(seed)
     kind = (rng.random(n) < 0.2).astype(int)
     X = rng.random((n, d)) < 1.0 / (1.0 + np.exp(2.5 - 1.5 * kind))[:, None]
-    return Rows(X.astype(float), np.full(d, 2), np.ones(n), np.zeros(0)), kind
+    return MixtureRows(X.astype(float), np.full(d, 2), np.ones(n), np.zeros(0)), kind
 
 
 def test_latent_classes_of_binary_rows(seed):
@@ -447,7 +447,7 @@ def test_many_missing_patterns_give_both_distributions_the_same_rows(seed, monke
         return mixture
 
     monkeypatch.setattr(expectation_maximization, "add_conditional_gaussian", add)
-    rows = Rows(X, np.array([0] * 9 + [2]), np.ones(500), np.zeros(9))
+    rows = MixtureRows(X, np.array([0] * 9 + [2]), np.ones(500), np.zeros(9))
     mixture = learn_mixture(rows, "auto", np.random.default_rng(0))[0]
     (used, folds, logs, _), *_ = given
     own = np.concatenate([mixture.log_density(used.X[out]) for _, out in folds])

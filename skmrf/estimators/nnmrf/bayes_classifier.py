@@ -25,8 +25,8 @@ from ...learners.initial_mixture import impute_normal
 from ...training.part_reports import PartReports
 from .._base import unchanged_on_error
 from .._training import TrainingParameters
-from .class_queries import DensityClassifier
 from .density import NNMRFDensity
+from .density_queries import DensityClassifier
 from .gaussian_base import pooled_covariance, select_class_shrinkage
 from .initial_energy import class_rate, resolve_edges, shrinkage_target
 

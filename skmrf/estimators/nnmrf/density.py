@@ -14,7 +14,8 @@ from ...training import loop
 from .._base import unchanged_on_error
 from .._session import FitSession
 from .._training import TrainingParameters, hold_out
-from .gaussian_potentials import EXACT, TableDensity, fit_gaussians, impute_gaussians, log_densities
+from .density_queries import TableDensity
+from .gaussian_potentials import EXACT, fit_gaussians, impute_gaussians, log_densities
 from .initial_energy import (
     MIN_ROWS_FOR_HOLD_OUT,
     check_same_model,
@@ -274,27 +275,27 @@ class NNMRFDensity(TableDensity):
         """Train the networks, and return the fitted attributes."""
         parameters = TrainingParameters.of(networks, partial, random_state=self.random_state)
         learner = networks._make_learner(type(self).__name__)
-        fit = FitSession(self, parameters, X)
-        rows = read_columns(self, X, reset=not fit.is_resumed)
+        session = FitSession(self, parameters, X)
+        rows = read_columns(self, X, reset=not session.is_resumed)
         weights = check_sample_weight(sample_weight, len(rows[0]))
         if weights is not None:
             rows, weights = [column[weights > 0] for column in rows], weights[weights > 0]
-        columns = self._columns if fit.is_resumed else self._learn_columns(X, rows)
+        columns = self._columns if session.is_resumed else self._learn_columns(X, rows)
         data = weighted_rows(Batch(columns.encode(rows)), weights)
         fixed = fixed_parameters(self, networks)
-        if fit.is_resumed:
+        if session.is_resumed:
             before = self._fixed_parameters
             check_same_model(networks, self.energy_, before, fixed, columns.names)
         else:
             columns, data = standardise(columns, data)
             rng = check_generator(self.random_state).spawn(1)[0]  # independent of training
-            fit.energy = initial_energy(networks, data, columns, rng)
-        fit.begin(data, columns)
-        data, held_out = hold_out(data, parameters, fit.rng, min_rows=MIN_ROWS_FOR_HOLD_OUT)
-        settings = network_settings(networks, parameters, learner, fit.energy, data, held_out)
+            session.energy = initial_energy(networks, data, columns, rng)
+        session.begin(data, columns)
+        data, held_out = hold_out(data, parameters, session.rng, min_rows=MIN_ROWS_FOR_HOLD_OUT)
+        settings = network_settings(networks, parameters, learner, session.energy, data, held_out)
 
         def attributes(state):
-            fitted = fit.attributes(state)
+            fitted = session.attributes(state)
             return fitted | {
                 "mixture_": defensive_mixture(learner, fitted["energy_"], state),
                 "categories_": columns.categories,
@@ -303,7 +304,7 @@ class NNMRFDensity(TableDensity):
                 "_fixed_parameters": fixed,
             }
 
-        return attributes(loop.train(fit, learner, data, settings, attributes))
+        return attributes(loop.train(session, learner, data, settings, attributes))
 
     def _make_potentials(self):
         """Return the object with the parameters of the potentials."""

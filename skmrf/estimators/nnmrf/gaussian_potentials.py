@@ -1,25 +1,21 @@
-"""Densities of tables with Gaussian potentials: fit, queries and conditional quantiles."""
+"""Gaussian potentials: fit, log density, imputation and conditional quantiles."""
 
 import numpy as np
 from scipy.special import ndtr
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from ..._data.categories import merge_copies, to_floats
 from ..._data.column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
 from ..._data.frames import column_names, read_columns
-from ..._data.mixed import find_discrete_categories, restore_numbers
+from ..._data.mixed import find_discrete_categories
 from ..._data.numeric import find_linear_functions
 from ..._data.transforms import FARTHEST, TransformedColumns, learn_transform
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
 from ...training.part_reports import PartReports
-from ...variational.conditional_gaussians import Completion
-from ...variational.expectation_maximization import Rows, learn_mixture
-from .._density import EnergyEstimator
+from ...variational.conditional_gaussians import ConditionalMoments
+from ...variational.expectation_maximization import MixtureRows, learn_mixture
 from .._session import fitted_attributes
-from .potentials import GaussianPotentials, make_potentials
 
 EXACT = LogPartition(0.0, 0.0, 0.0, 0.0, True, "exact", True)
 N_BISECTIONS = 60
@@ -61,7 +57,7 @@ def fit_gaussians(model, n_components, X, sample_weight):
     codes = columns.encode(read)
     weights = weights * (len(weights) / weights.sum())
     near = columns.hide_far(codes)
-    rows = Rows(near, columns.n_states, weights, _least_variances(columns, near))
+    rows = MixtureRows(near, columns.n_states, weights, _least_variances(columns, near))
     reports = PartReports(model, X, None, 1)
     rng = reports.begin(check_generator(model.random_state), codes, weights)
     seed = int(rng.integers(2**63))
@@ -280,10 +276,10 @@ def _marginals(mixture, columns, codes, levels):
     mixture, shares = mixture.take(used), shares[used]
     means = np.zeros((len(used), n_rows, p))
     deviations = np.ones_like(means)
-    for observed, here in Rows(X, columns.n_states, np.ones(n_rows), np.zeros(p)).groups():
+    for observed, here in MixtureRows(X, columns.n_states, np.ones(n_rows), np.zeros(p)).groups():
         inside = np.flatnonzero(shares[:, here].max(axis=1) > MIN_SHARE)
         numbers = X[np.ix_(here, mixture.numbers[observed])]
-        part = Completion(mixture.take(inside), numbers, observed)
+        part = ConditionalMoments(mixture.take(inside), numbers, observed)
         for i, k in enumerate(inside if len(part.m) else ()):
             mean = part.X @ part.slopes[i] + part.intercepts[i]
             means[k][np.ix_(here, part.m)] = mean
@@ -354,129 +350,3 @@ def _largest_terms(weights, *arrays):
     n_terms = max((weights > MIN_SHARE).sum(axis=0).max(initial=0), 1)
     order = np.argsort(-weights, axis=0)[:n_terms]
     return [np.take_along_axis(array, order, axis=0) for array in (weights, *arrays)]
-
-
-def _check_levels(quantiles):
-    """Return probabilities as an array; raise a ValueError unless they are between 0 and 1."""
-    levels = np.asarray(quantiles, dtype=float)
-    if levels.ndim != 1 or not ((levels > 0) & (levels < 1)).all():
-        raise ValueError(
-            f"quantiles must be a list of probabilities between 0 and 1; got {quantiles!r}."
-        )
-    return levels
-
-
-def _has_gaussians(model):
-    """Return True if a model was fitted with Gaussian potentials, or will be by its first fit."""
-    if "mixture_" in vars(model):
-        return model._is_gaussian
-    return isinstance(make_potentials(model.potentials, type(model).__name__), GaussianPotentials)
-
-
-class TableDensity(EnergyEstimator):
-    """Base class of densities of tables, with samples, imputation and conditional marginals.
-
-    A subclass has the parameter ``potentials``, and the fitted attributes ``mixture_`` and
-    ``_columns``. With neural networks it also has ``energy_``.
-    """
-
-    def sample(self, n_samples=1, *, given=None, random_state=None):
-        """Draw samples of the model, also with given values of some columns.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows to draw.
-        given : dict, or array-like or frame of one or n_samples rows, optional
-            Observed entries: ``{column: value}``, or rows with nan or None for the entries to draw.
-            By default all entries are drawn.
-        random_state : int, RandomState, Generator or None, default=None
-            Random numbers of the draws. An int makes the result reproducible.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            With ``potentials="gaussian"`` or ``density="mixture"``, independent draws from the
-            mixture. With neural networks and ``density="mrf"``, each row is chosen from 100 draws
-            from the mixture by its importance weight. This is approximately a draw from the model
-            if the mixture is close to it.
-        """
-        return super().sample(n_samples, given=given, random_state=random_state)
-
-    def _draw(self, codes, rng):
-        return self._impute(codes, "sample", rng)
-
-    def _with_given(self, rows, given):
-        """Return drawn rows with the given numbers, which have rounding errors when decoded."""
-        if given is None:
-            return rows
-        is_dict, encoder = isinstance(given, dict), self._columns
-        columns = list(self._given_row(given).T) if is_dict else encoder.read(self, given)
-        columns = [np.broadcast_to(column, len(rows)) for column in columns]
-        return restore_numbers(rows, columns, encoder.names, encoder.types)
-
-    def predict(self, X):
-        """Impute missing entries by the most probable values given the observed entries of a row.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            Rows of numbers and categories with missing entries (nan, None or NA).
-
-        Returns
-        -------
-        ndarray or frame of shape (n_samples, n_features)
-            Complete rows: conditional medians and the most probable categories or, with
-            ``potentials="network"``, the best of the conditional means of the mixture's components.
-            With ``potentials="gaussian"``, an observed number of a column with bounds that is far
-            outside the training rows has the same effect as a number near the training rows.
-            They are a frame with the columns' data types if the training rows were a frame.
-        """
-        codes = self._impute(self._encode(X), "mode")
-        encoder = self._columns
-        rows, observed = encoder.decode(codes), encoder.read(self, X)
-        return self._to_frame(restore_numbers(rows, observed, encoder.names, encoder.types), X)
-
-    @available_if(_has_gaussians)
-    def marginals(self, X, *, quantiles=(0.05, 0.5, 0.95)):
-        """Return the distribution of each entry, given the observed entries of its row.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            Rows of numbers and categories. Missing entries are nan, None or NA.
-        quantiles : array-like of shape (n_quantiles,), default=(0.05, 0.5, 0.95)
-            Probabilities of the quantiles of numeric columns, between 0 and 1.
-
-        Returns
-        -------
-        list of ndarray
-            One array per column. For a column with categories, it has the probabilities of
-            ``categories_``, shape (n_samples, n_categories). For a numeric column, it has the
-            quantiles in the units of the column, shape (n_samples, n_quantiles). The quantiles of
-            an observed entry are its value.
-        """
-        check_is_fitted(self)
-        levels = _check_levels(quantiles)
-        found = conditional_marginals(self.mixture_, self._columns, self._encode(X), levels)
-        columns = self._columns.read(self, X)
-        for j in self._columns.transforms:
-            x = to_floats(columns[j], self._columns.names[j])
-            is_observed = ~np.isnan(x)
-            found[j][is_observed] = x[is_observed, None]
-        return found
-
-    @property
-    def _is_gaussian(self):
-        return "energy_" not in vars(self)
-
-    @property
-    def _encoder(self):
-        return self._columns
-
-    def __sklearn_tags__(self):
-        """Return the scikit-learn tags of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
