@@ -256,6 +256,7 @@ def all_marginals(plan, flat, X, *, layout):
     """Return the marginals of all variables for each row, and the sum of the clique marginals.
 
     The results are those of :func:`single_marginals` and :func:`expected_moments`, from one pass.
+    ``layout`` has the cliques of the layout of ``plan``, possibly with untied tables.
     """
     singles, moments = _observed_singles(plan, X), np.zeros((1, layout.n_parameters))
     for c in _row_chunks(plan, len(X)):
@@ -273,7 +274,7 @@ def _observed_singles(plan, X):
     return singles
 
 
-def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
+def expected_moments(plan, flat, X=None, weights=None):
     """Return the weighted sum over rows of the clique marginals given each row's evidence.
 
     Parameters
@@ -287,26 +288,22 @@ def expected_moments(plan, flat, X=None, weights=None, *, layout=None):
         evidence.
     weights : ndarray of shape (n_rows,), or None
         Weights of the rows. None: every weight is 1.
-    layout : Layout, optional
-        Layout of the result. It has the same cliques as the layout of ``plan``, possibly with
-        untied tables. By default the layout of ``plan``.
 
     Returns
     -------
-    moments : ndarray of shape (layout.n_parameters,)
+    moments : ndarray of shape (n_parameters,)
         Weighted sums of the clique marginals.
     total : ndarray of shape (n_rows,)
         Log partition function given the evidence of each row, in nats.
     """
     X = _no_evidence(plan.layout) if X is None else X
-    layout = plan.layout if layout is None else layout
     weights = np.ones(len(X)) if weights is None else weights
-    moments = np.zeros((1, layout.n_parameters))
+    moments = np.zeros((1, plan.layout.n_parameters))
     totals = []
     for c in _row_chunks(plan, len(X)):
         no_singles = np.zeros((len(X[c]), 0))
         total, starts = _downward(
-            plan, flat, X[c], c.start, weights[c], no_singles, moments, layout
+            plan, flat, X[c], c.start, weights[c], no_singles, moments, plan.layout
         )
         totals.append(total)
         _add_constants(plan, starts, weights[c], moments)

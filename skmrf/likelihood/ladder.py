@@ -16,7 +16,8 @@ from .intervals import MIN_ESS, TRUSTED_ESS, without_upper_limit, zero_probabili
 
 SWAP_RATE = 0.5  # rungs are dropped if their neighbours still swap at this rate
 MIN_SWAP_RATE = 0.3  # neighbours that swap less often get a rung between them
-N_CHAINS = 128
+N_CHAINS = 128  # per rung, at most
+MAX_WIDTH = 1.0  # of an interval that counts as converged, in nats
 MIN_TRIPS = 1.0  # round trips per chain, before and during the measurement
 N_BURN_IN, N_MEASURED = 50, 64  # moves of the ladder, at least
 MAX_UPDATES, MAX_MOVES = 4e8, 1024
@@ -105,7 +106,7 @@ def bennett(forward, backward):
     return float(value), (up.sum(axis=0) - down.sum(axis=0)) / slope
 
 
-def burn_in(ladder, random_state=None, *, n_chains=N_CHAINS):
+def burn_in(ladder, random_state=None):
     """Adapt the rungs of a ladder to its last model, and run its chains until they have mixed.
 
     Rungs are inserted where neighbours rarely swap states, and dropped where they swap often. Then
@@ -118,16 +119,14 @@ def burn_in(ladder, random_state=None, *, n_chains=N_CHAINS):
         Ladder of a fitted model.
     random_state : int, Generator, RandomState or None
         Seed or generator.
-    n_chains : int, default=128
-        Largest number of chains per rung.
 
     Returns
     -------
     Ladder
-        Ladder with adapted rungs.
+        Ladder with adapted rungs, and with at most 128 chains per rung.
     """
     rng = check_generator(random_state)
-    ladder = ladder.restart(rng, n_chains)
+    ladder = ladder.restart(rng, N_CHAINS)
     for _ in range(N_BURN_IN // 5):  # the chains of the last training steps follow the last model
         ladder, _ = ladder.advance(rng)
     ladder = ladder.fill(rng, min_rate=MIN_SWAP_RATE).thin(SWAP_RATE)
@@ -140,7 +139,7 @@ def burn_in(ladder, random_state=None, *, n_chains=N_CHAINS):
     return ladder
 
 
-def ladder_log_partition(ladder, random_state=None, *, max_width=1.0):
+def ladder_log_partition(ladder, random_state=None):
     r"""Estimate log Z of the last model of a ladder by bridge sampling between its rungs.
 
     The first rung is normalised. The log ratios of neighbouring rungs are estimated by Bennett's
@@ -154,17 +153,15 @@ def ladder_log_partition(ladder, random_state=None, *, max_width=1.0):
         Ladder of :func:`burn_in`.
     random_state : int, Generator, RandomState or None
         Seed or generator.
-    max_width : float, default=1.0
-        Largest width of the interval, in nats, that counts as converged.
 
     Returns
     -------
     LadderEstimate
-        log Z of each rung. The moves are doubled until the interval of the last one is at most
-        ``max_width / 4`` wide and the result is trusted, or until a limit of the time. It is
-        trusted if the effective sample size is at least 10, each chain has made a round trip on
-        average, and both halves of the moves agree. An estimate that is not trusted has not
-        converged; it has no upper limit if there are too few round trips or effective samples.
+        log Z of each rung. The moves are doubled until the interval of the last one is at most 0.25
+        nats wide and the result is trusted, or until a limit of the time. It is trusted if the
+        effective sample size is at least 10, each chain has made a round trip on average, and both
+        halves of the moves agree. An estimate that is not trusted has not converged; it has no
+        upper limit if there are too few round trips or effective samples.
     """
     rng = check_generator(random_state)
     ladder = ladder.restart(rng)
@@ -175,9 +172,9 @@ def ladder_log_partition(ladder, random_state=None, *, max_width=1.0):
             ladder, n_trips, work = _measure(ladder, rng)
             trips += n_trips
             records.append(work)
-        estimate = _estimate(records, trips, max_width)
+        estimate = _estimate(records, trips)
         result = estimate.result
-        is_narrow = result.upper - result.lower <= 0.25 * max_width
+        is_narrow = result.upper - result.lower <= 0.25 * MAX_WIDTH
         is_stuck = n_moves >= MOVES_WITHOUT_TRIP and trips == 0
         is_over = is_stuck or 2 * n_moves > limit or remaining_time() < 0
         if (is_narrow and result.converged) or is_over:
@@ -204,14 +201,14 @@ def _measure(ladder, rng):
     return ladder, first["round_trips"] + second["round_trips"], ratios
 
 
-def _estimate(records, trips, max_width):
+def _estimate(records, trips):
     """Return the estimate of log Z from the recorded log ratios."""
     work = np.stack(records)
     ratios, influences = _bridge(work)
     if (ratios == -np.inf).any():
         result = zero_probability_result("ladder")
     else:
-        result = _interval(ratios.sum(), influences, _least_ess(work), max_width)
+        result = _interval(ratios.sum(), influences, _least_ess(work))
     half = len(work) // 2
     (first, one), (second, two) = _bridge(work[:half]), _bridge(work[half:])
     drift = float(second.sum() - first.sum()) if result.value > -np.inf else np.inf
@@ -265,7 +262,7 @@ def _least_ess(work):
     return float(_chain_ess(work).min())
 
 
-def _interval(value, influences, ess, max_width):
+def _interval(value, influences, ess):
     """Return the estimate with one-sided 97.5% limits."""
     n = influences.shape[1]
     error = _error(influences.sum(axis=0))
@@ -273,7 +270,7 @@ def _interval(value, influences, ess, max_width):
     if ess < TRUSTED_ESS:
         margin = max(margin, np.log(40.0))
     lower, upper = value - margin, value + margin
-    is_converged = bool(upper - lower <= max_width and ess >= TRUSTED_ESS)
+    is_converged = bool(upper - lower <= MAX_WIDTH and ess >= TRUSTED_ESS)
     return LogPartition(
         float(value), error, float(lower), float(upper), False, "ladder", is_converged, ess
     )

@@ -19,6 +19,7 @@ MIN_RATE = 0.15  # neighbours that swap less often get a rung between them
 N_NEW_SWEEPS = 10  # of the chains of an inserted rung
 MAX_INSERTED = 64
 N_MOVES, MOVES_PER_RUNG = 50, 4  # between samples of the same chain
+N_COUNTED = 200  # sweeps in which round trips are counted
 
 
 @dataclass(frozen=True)
@@ -110,15 +111,13 @@ class Ladder:
         states = np.concatenate([self.states[:-1], X[None]])
         return Ladder(rungs, replace(self.replicas, X=states))
 
-    def advance(self, rng, *, n_sweeps=1):
-        """Run Gibbs sweeps at each rung, then propose swaps of half of the neighbouring rungs.
+    def advance(self, rng):
+        """Run a Gibbs sweep at each rung, then propose swaps of half of the neighbouring rungs.
 
         Parameters
         ----------
         rng : numpy.random.Generator
             Source of randomness of the swaps.
-        n_sweeps : int, default=1
-            Number of sweeps at each rung.
 
         Returns
         -------
@@ -127,7 +126,7 @@ class Ladder:
         info : dict
             Diagnostics; see ``skmrf.samplers.parallel_tempering.parallel_tempering``.
         """
-        replicas, info = exchange(self.rungs, self.replicas, rng, n_sweeps=n_sweeps)
+        replicas, info = exchange(self.rungs, self.replicas, rng)
         return replace(self, replicas=replicas), info
 
     def swap_rate(self, low, high):
@@ -304,7 +303,7 @@ def draw(ladder, n_samples, rng):
     return np.concatenate(drawn)[:n_samples]
 
 
-def count_round_trips(ladder, rng, *, n_moves=200):
+def count_round_trips(ladder, rng):
     """Return the number of round trips along a ladder, per chain and 1000 sweeps.
 
     Parameters
@@ -313,16 +312,14 @@ def count_round_trips(ladder, rng, *, n_moves=200):
         Ladder whose chains have mixed.
     rng : numpy.random.Generator
         Source of randomness.
-    n_moves : int, default=200
-        Number of sweeps of each chain.
 
     Returns
     -------
     float
-        Round trips.
+        Round trips in 200 sweeps of each chain.
     """
     ladder, trips = ladder.restart(rng), 0.0
-    for _ in range(n_moves):
+    for _ in range(N_COUNTED):
         ladder, info = ladder.advance(rng)
         trips += info["round_trips"]
-    return 1000.0 * trips / n_moves
+    return 1000.0 * trips / N_COUNTED

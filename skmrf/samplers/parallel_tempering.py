@@ -192,8 +192,8 @@ def check_ladder(betas):
     return betas
 
 
-def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
-    r"""Run Gibbs sweeps at every temperature, then propose swaps between neighbouring temperatures.
+def parallel_tempering(energy, reference, replicas, rng):
+    r"""Run a Gibbs sweep at each temperature, then propose swaps between neighbouring temperatures.
 
     A swap of the states x at beta and y at beta' is accepted with probability
     :math:`\min(1, p_\beta(y) p_{\beta'}(x) / p_\beta(x) p_{\beta'}(y))`. Each call proposes
@@ -211,8 +211,6 @@ def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
         Chains at all temperatures. They are not changed, except for their generators.
     rng : numpy.random.Generator
         Source of randomness of the swaps.
-    n_sweeps : int, default=1
-        Number of Gibbs sweeps at each temperature before the swaps.
 
     Returns
     -------
@@ -229,7 +227,7 @@ def parallel_tempering(energy, reference, replicas, rng, *, n_sweeps=1):
     G. Desjardins et al., "Tempered Markov chain Monte Carlo for training of restricted Boltzmann
     machines", AISTATS (2010). S. Syed et al., "Non-reversible parallel tempering", JRSS B (2022).
     """
-    return exchange(Tempering(reference, energy), replicas, rng, n_sweeps=n_sweeps)
+    return exchange(Tempering(reference, energy), replicas, rng)
 
 
 def exchange(path, replicas, rng, *, n_sweeps=1):

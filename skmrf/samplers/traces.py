@@ -18,6 +18,7 @@ from .smc import Tempering
 
 ADAPT_EVERY = 100
 N_COMPARED = 128  # chains from each kind of start
+N_DIAGNOSED = 200  # Gibbs sweeps
 NOISE = 1.63  # 99% quantile of the scaled Kolmogorov-Smirnov statistic
 
 
@@ -280,7 +281,7 @@ def _insert_evidence(visited, evidence, n_variables):
     return states
 
 
-def diagnose_chains(energy, chains, others, rng, *, n_sweeps=200):
+def diagnose_chains(energy, chains, others, rng):
     """Compare Markov chains of a training with other samples of the fitted model.
 
     Parameters
@@ -293,13 +294,12 @@ def diagnose_chains(energy, chains, others, rng, *, n_sweeps=200):
         Samples of the model from other starts: of a ladder or of annealed chains.
     rng : numpy.random.Generator
         Source of randomness.
-    n_sweeps : int, default=200
-        Number of Gibbs sweeps of all chains, which give the first two diagnostics.
 
     Returns
     -------
     dict of str to float
-        Diagnostics of the log-probability of the states:
+        Diagnostics of the log-probability of the states. The first two are computed from 200 Gibbs
+        sweeps of all chains.
 
         - "autocorrelation_time": integrated autocorrelation time of Gibbs sweeps, in sweeps.
         - "r_hat": nested R-hat (potential scale reduction) of Gibbs chains from both kinds of
@@ -316,8 +316,8 @@ def diagnose_chains(energy, chains, others, rng, *, n_sweeps=200):
     groups = [rng.permutation(np.asarray(X, dtype=STATE))[:N_COMPARED] for X in (chains, others)]
     missed = _distance(*(energy.log_marginal(X) for X in groups))
     X = np.concatenate(groups)
-    generators, values = spawn_generators(rng, len(X)), np.empty((n_sweeps, len(X)))
-    for k in range(n_sweeps):
+    generators, values = spawn_generators(rng, len(X)), np.empty((N_DIAGNOSED, len(X)))
+    for k in range(N_DIAGNOSED):
         X, _ = sweep(energy, X, generators)
         values[k] = energy.log_marginal(X)
     return {

@@ -26,9 +26,11 @@ from skmrf.samplers.parallel_tempering import (
     Replicas,
     adapt_ladder,
     check_ladder,
+    exchange,
     parallel_tempering,
     tempered_transition,
 )
+from skmrf.samplers.smc import Tempering
 
 N_CHAINS = 4000  # per state
 MANY = 10_000
@@ -325,9 +327,8 @@ def test_swap_matrix(name, seed):
     check_invariant(np.outer(*laws).ravel(), M)
     X = np.repeat(all_pairs(states), 1000, axis=1)
     replicas = start(betas, X, seed)
-    after, info = parallel_tempering(
-        energy, reference, replicas, np.random.default_rng(seed), n_sweeps=0
-    )
+    path, rng = Tempering(reference, energy), np.random.default_rng(seed)
+    after, info = exchange(path, replicas, rng, n_sweeps=0)
     swapped = np.arange(len(M)) // len(states) + len(states) * (np.arange(len(M)) % len(states))
     off = swapped != np.arange(len(M))
     moved = (after.X[1] == X[0]).all(axis=1).reshape(len(M), -1).sum(axis=1)[off]
@@ -377,9 +378,8 @@ def test_even_and_odd_pairs_take_turns(seed):
     replicas = start([0.0, 0.25, 0.5, 0.75, 1.0], X, seed)
     order = list(range(5))
     for low in ([0, 2], [1, 3], [0, 2]):
-        replicas, info = parallel_tempering(
-            energy, reference, replicas, np.random.default_rng(seed), n_sweeps=0
-        )
+        rng = np.random.default_rng(seed)
+        replicas, info = exchange(Tempering(reference, energy), replicas, rng, n_sweeps=0)
         for k in low:
             order[k], order[k + 1] = order[k + 1], order[k]
         assert replicas.X[:, 0].argmax(axis=1).tolist() == order

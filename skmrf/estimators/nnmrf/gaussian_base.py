@@ -4,6 +4,7 @@ import numpy as np
 
 MIN_ROWS = 4  # with fewer rows the covariance is the target
 MIN_VARIANCE = 1e-6  # of a standardised column
+MAX_CHANGE = 1e-8  # of a covariance in a sweep that has converged
 N_FOLDS, SHRINKAGES = 5, (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 
 
@@ -157,7 +158,7 @@ def _log_densities(residuals, covariance):
     return -0.5 * (white * white).sum(axis=0) - np.log(np.diag(root)).sum()
 
 
-def precision_on_graph(covariance, edges, *, max_iter=100, tol=1e-8):
+def precision_on_graph(covariance, edges, *, max_iter=100):
     """Return the precision matrix of the Gaussian with given covariances on a graph's edges.
 
     The precision is zero for pairs without an edge. Each variable is regressed on its neighbours
@@ -179,7 +180,7 @@ def precision_on_graph(covariance, edges, *, max_iter=100, tol=1e-8):
             coefficients[i] = np.linalg.solve(W[np.ix_(near, near)], covariance[near, i])
             others = np.arange(n) != i
             W[others, i] = W[i, others] = W[np.ix_(others, near)] @ coefficients[i]
-        if np.abs(W - before).max() < tol:
+        if np.abs(W - before).max() < MAX_CHANGE:
             break
     precision = np.zeros((n, n))
     for i, near in enumerate(neighbours):

@@ -39,9 +39,9 @@ class LabelRows(NamedTuple):
         """Number of folds."""
         return int(self.folds.max(initial=0)) + 1
 
-    def log_shares(self, shrinkage=0.5):
-        """Return the log of the shares of the classes, with ``shrinkage`` rows added to each."""
-        counts = self.weights @ self.targets + shrinkage
+    def log_shares(self):
+        """Return the log of the shares of the classes, with half a row added to each."""
+        counts = self.weights @ self.targets + 0.5
         return np.log(counts / counts.sum())
 
     def held_out_weights(self):
