@@ -116,10 +116,6 @@ class TableBackedEnergy(DiscreteEnergy):
             out[rows] = constant + np.einsum("ij,ij->i", x, 0.5 * (x @ coupling) + bias)
         return out
 
-    def log_marginal(self, V):
-        """Return ``log f`` in nats of each row; no variable is latent."""
-        return self.log_potential(V)
-
     @property
     def sweep_work(self):
         """Cost of a Gibbs sweep of one chain; the unit is one draw of a variable."""

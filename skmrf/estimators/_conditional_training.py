@@ -6,6 +6,7 @@ import numpy as np
 
 from .._utils.rows import sample_weights
 from ..training import AdaptiveRate, logistic_start
+from ..training.data_moments import effective_rows
 from ..training.logistic_start import PenalizedSolver, add_idle_units
 from ..training.settings import Settings
 
@@ -156,7 +157,7 @@ class LogisticStart:
             solver = _make_solver(data, penalty)
             return cls(float(alpha), float(alpha), None, solver.solve(float(alpha)))
         few = rows_in_memory(rows)
-        share = logistic_start.effective_rows(few) / logistic_start.effective_rows(rows)
+        share = effective_rows(few) / effective_rows(rows)
         found, hidden_alpha = logistic_start.choose_penalty(few, penalty, rng)
         solver = _make_solver(data, penalty, found.light)
         path = {"alphas": share * found.alphas, "losses": found.losses}

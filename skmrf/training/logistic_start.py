@@ -8,12 +8,13 @@ from scipy.optimize import minimize
 from scipy.sparse import issparse
 from scipy.special import expit
 
-from .._utils.log_weights import effective_sample_size, normalized_weights
+from .._utils.log_weights import normalized_weights
 from .._utils.parallel import threads_of_products
 from .._utils.rows import dense_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import LR
 from . import initial_values, loop
+from .data_moments import effective_rows
 from .penalties import make_penalty
 from .settings import Settings
 
@@ -429,13 +430,6 @@ def _has_components(X, penalty):
 
 def _fits_densely(X):
     return not issparse(X) or X.shape[0] * X.shape[1] <= MAX_DENSE
-
-
-def effective_rows(data):
-    """Return the number of rows, or the effective sample size of weighted rows."""
-    if data.log_weights is None:
-        return data.X.shape[0]
-    return effective_sample_size(data.log_weights)
 
 
 def amount_of_work(data):
