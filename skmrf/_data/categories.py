@@ -14,6 +14,7 @@ from .frames import MappedColumns, as_columns, read_columns
 
 __all__ = [
     "CategoryEncoder",
+    "TableEncoder",
     "as_columns",
     "check_categories",
     "check_seen",
@@ -22,7 +23,6 @@ __all__ = [
     "find_categories",
     "is_number",
     "missing_mask",
-    "read_query_columns",
     "resolve_categories",
     "time_advice",
     "to_floats",
@@ -40,8 +40,23 @@ GIVE_TYPE = (
 )
 
 
+class TableEncoder:
+    """Base class of encoders of tables, which have the method ``encode``."""
+
+    def read(self, estimator, X):
+        """Return the columns of X, or raise a ValueError if they differ from ``fit``."""
+        return read_columns(estimator, X, reset=False)
+
+    def encode_row(self, row):
+        """Encode a single row, in which None is a missing entry.
+
+        The given row is an array of dtype object and shape (1, n_columns).
+        """
+        return self.encode(list(row.T))
+
+
 @dataclass(frozen=True)
-class CategoryEncoder:
+class CategoryEncoder(TableEncoder):
     """Encoder that converts categories to state codes.
 
     Attributes
@@ -60,10 +75,6 @@ class CategoryEncoder:
         """Category of each state, one array per column."""
         return self.categories
 
-    def read(self, estimator, X):
-        """Return the columns of X, or raise a ValueError if they differ from ``fit``."""
-        return read_columns(estimator, X, reset=False)
-
     def encode(self, columns):
         """Return the state codes, shape (n_rows, n_columns); missing entries have MISSING."""
         if isinstance(columns, MappedColumns):
@@ -71,13 +82,6 @@ class CategoryEncoder:
             codes = [encode([x], [known], [name])[:, 0] for x, known, name in parts]
             return columns.encode(codes)
         return encode(columns, self.categories, self.names)
-
-    def encode_row(self, row):
-        """Return the state codes of one row, in which None is a missing entry.
-
-        The row is an array of dtype object and shape (1, n_columns).
-        """
-        return self.encode(list(row.T))
 
     def decode(self, codes):
         """Return the category of each state code; no code may be MISSING."""
@@ -112,11 +116,6 @@ def resolve_categories(categories, columns, names, declared=None):
         else check_categories([known], [name])[0]
         for known, column, name in parts
     ]
-
-
-def read_query_columns(estimator, X):
-    """Return the columns of X; raise a ValueError unless X has the columns seen during ``fit``."""
-    return read_columns(estimator, X, reset=False)
 
 
 def _is_missing(value):

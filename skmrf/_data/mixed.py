@@ -8,14 +8,13 @@ from scipy.special import ndtri
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.warn import warn_caller
-from .categories import decode, encode, resolve_categories, time_advice, to_floats
+from .categories import TableEncoder, decode, encode, resolve_categories, time_advice, to_floats
 from .column_types import (
     DISCRETE_TYPES,
     declared_categories,
     hide_far_values,
     resolve_column_types,
 )
-from .frames import read_columns
 
 N_SHOWN = 8  # names in a warning
 DEGENERATE = r"Columns? .* no maximum\. The model keeps"  # matches warnings
@@ -25,7 +24,7 @@ TAIL = 1e-3  # probability that a normal sample has a value beyond the limit of 
 
 
 @dataclass(frozen=True)
-class Columns:
+class Columns(TableEncoder):
     """Encoder that standardises continuous columns and converts categories to state codes.
 
     Attributes
@@ -60,17 +59,6 @@ class Columns:
         n_states = np.zeros(len(self.names), dtype=np.int64)
         n_states[self.discrete] = [len(c) for c in self.categories]
         return n_states
-
-    def read(self, estimator, X):
-        """Return the columns of X, or raise a ValueError if they differ from ``fit``."""
-        return read_columns(estimator, X, reset=False)
-
-    def encode_row(self, row):
-        """Encode a single row, in which None is a missing entry.
-
-        The given row is an array of dtype object and shape (1, n_columns).
-        """
-        return self.encode(list(row.T))
 
     def encode(self, columns):
         """Encode rows as standardised numbers and state codes; missing entries become nan.

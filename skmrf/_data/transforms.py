@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtri
 
 from .._utils.codes import MISSING
-from .categories import decode, encode, to_floats
+from .categories import TableEncoder, decode, encode, to_floats
 from .column_types import (
     MAX_DECIMALS,
     MIN_ROWS,
@@ -17,7 +17,6 @@ from .column_types import (
     find_support,
     median_and_scale,
 )
-from .frames import read_columns
 
 # Both lists begin with the transform that is closest to linear.
 BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e60)  # in units of the scale
@@ -384,7 +383,7 @@ def _separate_far_values(x, weights, parts, is_linear, is_far):
 
 
 @dataclass(frozen=True)
-class TransformedColumns:
+class TransformedColumns(TableEncoder):
     """Encoder of a table: transformed numbers, states of point masses, and state codes.
 
     The encoded rows have a variable for each column: the transformed number or the state code of a
@@ -425,14 +424,6 @@ class TransformedColumns:
         n_states[self.discrete] = [len(c) for c in self.categories]
         added = [len(self.transforms[j].spikes) + 1 for j in self.spiked]
         return np.concatenate([n_states, np.array(added, dtype=np.int64)])
-
-    def read(self, estimator, X):
-        """Return the columns of X, or raise a ValueError if they differ from ``fit``."""
-        return read_columns(estimator, X, reset=False)
-
-    def encode_row(self, row):
-        """Encode a single row, an array of dtype object and shape (1, n_columns)."""
-        return self.encode(list(row.T))
 
     def encode(self, columns):
         """Return the encoded rows, shape (n_rows, n_variables); missing entries are nan."""

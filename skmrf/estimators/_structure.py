@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Bunch
 
-from .._data.categories import encode, read_query_columns, resolve_categories, unite_categories
+from .._data.categories import encode, resolve_categories, unite_categories
 from .._data.column_types import DISCRETE_TYPES, find_graph_types, resolve_column_types
 from .._data.frames import column_names, read_columns
 from .._data.mixed import learn_scored_columns
@@ -146,7 +146,7 @@ def collect_results(selection, search, table, estimation, bootstraps):
 
 def score_rows(estimator, X):
     """Return the mean pseudo-log-likelihood of rows without missing entries, in nats."""
-    columns, names = read_query_columns(estimator, X), column_names(estimator)
+    columns, names = read_columns(estimator, X, reset=False), column_names(estimator)
     scorer = estimator._scorer
     if scorer is None:
         codes = encode(columns, estimator.categories_, names)
