@@ -9,13 +9,7 @@ from scipy.special import gammaln
 from .._utils.codes import MISSING
 from .._utils.parallel import run_blocks
 from .assessment import Assessment
-from .mixed_nodes import (
-    assess_neighbours,
-    assess_others,
-    draw,
-    fit_node,
-    is_large,
-)
+from .mixed_nodes import assess_neighbours, assess_others, draw, fit_node, is_large
 from .penalised import MixedPath
 from .regression import N_PAIRS, RIDGE, log_probabilities
 from .rows import Columns, Design, WeightedRows, coincidence_probability, relabel_states
@@ -322,8 +316,20 @@ def _cell_variances(expected):
     return left**2 @ variances @ right**2
 
 
+class RegressionTests:
+    """Tests of a graph by the regressions of its variables."""
+
+    def assess(self, energy, rows, imputed, fits, estimation):
+        """Return tests of the edges."""
+        return assess_graph(imputed, fits)
+
+    def assess_pairs(self, rows, edges, n_jobs):
+        """Fit the regressions of a graph, and return the tests of all pairs."""
+        return assess_graph(rows, fit_graph(rows, edges, n_jobs), others=True)
+
+
 @dataclass(frozen=True)
-class MixedModel(GraphModel):
+class MixedModel(RegressionTests, GraphModel):
     """Settings of a pairwise model of mixed columns.
 
     Attributes
@@ -358,17 +364,9 @@ class MixedModel(GraphModel):
         estimation.stopped |= bool(estimation.reports.end(fits))
         return fits, imputed, fits
 
-    def assess(self, energy, rows, imputed, fits, estimation):
-        """Return tests of the edges."""
-        return assess_graph(imputed, fits)
-
     def add_score_tests(self, tests, fits, rows, n_jobs):
         """Return the tests of the edges, extended by score tests of all other pairs."""
         return assess_graph(rows, fits, others=True)
-
-    def assess_pairs(self, rows, edges, n_jobs):
-        """Fit the regressions of a graph, and return the tests of all pairs."""
-        return assess_graph(rows, fit_graph(rows, edges, n_jobs), others=True)
 
     def penalised_path(self, rows, edges, penalty, estimation):
         """Return the penalised estimates of the candidate pairs, as a :class:`MixedPath`."""

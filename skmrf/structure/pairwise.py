@@ -10,15 +10,21 @@ from ..learners.pseudo_likelihood import site_log_likelihood
 from ..training import loop, penalties
 from ..training.settings import Settings
 from .assessment import add_score_tests, assess, assess_nodes
-from .mixed import MixedRows, assess_graph, check_memory, fit_graph
+from .mixed import (
+    N_IMPUTATIONS,
+    N_MATRICES,
+    MixedRows,
+    RegressionTests,
+    assess_graph,
+    check_memory,
+    fit_graph,
+)
 from .mixed_nodes import has_sparse_table
 from .nodewise import extended_bic, fit_nodes
 from .screening import candidate_pairs
 from .search import LearnedGraphModel
 from .training_settings import PenalisedProblem
 
-N_IMPUTATIONS = 8
-N_MATRICES = 4  # matrices of shape (n_parameters, n_parameters) held at once for a column
 MAX_ITER, TOL = 500, 1e-4  # of a penalised estimate
 
 
@@ -127,7 +133,7 @@ class PairwiseModel(LearnedGraphModel):
         return LogLinearEnergy(form, theta)
 
 
-class SparseTableModel(PairwiseModel):
+class SparseTableModel(RegressionTests, PairwiseModel):
     """Pairwise model of tables in which some pairs of columns have sparse tables.
 
     Its regressions and tests are those of mixed columns, which need no matrix over the parameters
@@ -158,18 +164,10 @@ class SparseTableModel(PairwiseModel):
         unary = [contrasts(len(values)).T @ values for values in unary]
         return {"unary": np.concatenate(unary), "pairs": np.concatenate([np.zeros(0), *pairs])}
 
-    def assess(self, energy, rows, imputed, fits, estimation):
-        """Return tests of the edges."""
-        return assess_graph(imputed, fits)
-
     def add_score_tests(self, tests, fits, rows, n_jobs):
         """Return the tests of all pairs; the covariances are variances of the entries of tables."""
         tests = assess_graph(rows, fits, others=True)
         return replace(tests, covariances=fits.table_variances(tests.covariances))
-
-    def assess_pairs(self, rows, edges, n_jobs):
-        """Fit the regressions of a graph, and return the tests of all pairs."""
-        return assess_graph(rows, fit_graph(rows, edges, n_jobs), others=True)
 
 
 def make_table_model(rows, statistic, unary, screen, max_bytes):
