@@ -2,7 +2,8 @@
 
 from contextlib import contextmanager
 
-from sklearn.base import BaseEstimator
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin
 
 from .._data.frame_types import frame_index
@@ -85,6 +86,50 @@ class LearnedEstimator(CallbackSupportMixin, NestedEstimator):
         """
         frame_type = vars(self).get("_frame_type")
         return values if frame_type is None else frame_type.build(values, frame_index(X))
+
+
+class TableClassifier(ClassifierMixin, LearnedEstimator):
+    """Base class of classifiers of mixed tables, which have the method ``predict_log_proba``."""
+
+    def predict_proba(self, X):
+        """Return the probability ``p(y | x)`` of each class for each row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories. nan, None and NA are missing entries.
+            :meth:`predict_log_proba` describes categories that were not seen during fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities. Classes are in the order of ``classes_``.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X):
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_features)
+            Rows of numbers and categories. nan, None and NA are missing entries.
+            :meth:`predict_log_proba` describes categories that were not seen during fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted class labels.
+        """
+        best = np.argmax(self.predict_log_proba(X), axis=1)
+        return self.classes_[best]
+
+    def __sklearn_tags__(self):
+        """Return the scikit-learn tags of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
 
 
 @contextmanager

@@ -248,13 +248,6 @@ class NNMRFBayesClassifier(DensityClassifier):
             warnings.filterwarnings("ignore", message=DEGENERATE)
             return reports.learn(*names, NNMRFDensity.fit, tasks, **options)
 
-    def __sklearn_tags__(self):
-        """Return the scikit-learn tags of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
-
 
 def _hide_far_values(codes, columns, labels, weights):
     """Return rows without numbers that are far from all others of their class, and the encoder.

@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
@@ -13,7 +12,7 @@ from ..._data.frames import column_names, read_columns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_choice, check_flag, check_generator, check_number
 from ...training.part_reports import PartReports
-from .._base import LearnedEstimator, unchanged_on_error
+from .._base import TableClassifier, unchanged_on_error
 from .label_features import learn_features
 from .label_members import (
     ALPHAS,
@@ -29,7 +28,7 @@ N_FOLDS, N_FOLDS_LARGE, LARGE = 5, 3, 5000  # with cv="auto"
 MIN_ROWS_PER_KNOT = 5
 
 
-class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
+class NNMRFClassifier(TableClassifier):
     r"""Discriminative Markov random field: a classifier of mixed tables with missing values.
 
     The model is a conditional Markov random field of the label given the columns. It combines
@@ -410,46 +409,6 @@ class NNMRFClassifier(ClassifierMixin, LearnedEstimator):
             F = features[name]
             logs.append(member.log_proba(F if mapping is None else mapping.transform(F)))
         return np.stack(logs)
-
-    def predict_proba(self, X):
-        """Return the probability ``p(y | x)`` of each class for each row.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            Rows of numbers and categories. nan, None and NA are missing entries. Categories that
-            were not seen during fit are treated as rare, or as missing if none was rare.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Probabilities. Classes are in the order of ``classes_``.
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X):
-        """Return the most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            Rows of numbers and categories. nan, None and NA are missing entries. Categories that
-            were not seen during fit are treated as rare, or as missing if none was rare.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predicted class labels.
-        """
-        best = np.argmax(self.predict_log_proba(X), axis=1)
-        return self.classes_[best]
-
-    def __sklearn_tags__(self):
-        """Return the scikit-learn tags of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
 
 
 def _feature_sets(kinds, features, relevant):

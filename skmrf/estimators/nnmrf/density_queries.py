@@ -3,14 +3,14 @@
 from copy import copy
 
 import numpy as np
-from sklearn.base import ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._data.categories import to_floats
 from ..._data.mixed import restore_numbers
 from ..._utils.parameters import check_choice, check_generator, check_number
-from .._base import LearnedEstimator
+from .._base import TableClassifier
 from .._density import EnergyEstimator
 from .gaussian_potentials import conditional_marginals
 from .potentials import DENSITIES, GaussianPotentials, make_potentials
@@ -142,7 +142,7 @@ class TableDensity(EnergyEstimator):
         return tags
 
 
-class DensityClassifier(ClassifierMixin, LearnedEstimator):
+class DensityClassifier(TableClassifier):
     """Base class of classifiers with one density for each class.
 
     A subclass has the parameter ``potentials``. Its method ``fit`` sets the attributes that queries
@@ -194,7 +194,8 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Rows of numbers and categories. nan, None and NA are missing entries.
+            Rows of numbers and categories. nan, None and NA are missing entries. Categories that
+            were not seen during fit raise a ValueError.
 
         Returns
         -------
@@ -218,37 +219,6 @@ class DensityClassifier(ClassifierMixin, LearnedEstimator):
         """Return the densities of the classes, with the current ``density`` of the networks."""
         kind = check_choice("density", self._networks.density, DENSITIES)
         return [_with_density(density, kind) for density in self.densities_]
-
-    def predict_proba(self, X):
-        """Return the probability ``p(y | x)`` of each class for each row.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            Rows of numbers and categories. nan, None and NA are missing entries.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Probabilities. Classes are in the order of ``classes_``.
-        """
-        return np.exp(self.predict_log_proba(X))
-
-    def predict(self, X):
-        """Return the most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n_samples, n_features)
-            Rows of numbers and categories. nan, None and NA are missing entries.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Predicted class labels.
-        """
-        best = np.argmax(self.predict_log_proba(X), axis=1)
-        return self.classes_[best]
 
     def sample(self, n_samples=1, *, y=None, random_state=None):
         """Draw samples from the densities of the classes.
