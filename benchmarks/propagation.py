@@ -31,7 +31,7 @@ from skmrf.datasets.random_models import make_random_mrf
 from skmrf.energies import FactorGraph
 from skmrf.inference import log_partition, map_assignment, marginals
 from skmrf.io import read_evidence, read_result, read_uai
-from skmrf.samplers.chained_bp import Chain, ChainSettings
+from skmrf.samplers.chained_bp import ChainedSampler, ChainSettings
 from skmrf.variational import arrangement
 from skmrf.variational.belief_propagation import Propagation
 
@@ -205,7 +205,7 @@ def chain(instance, n, n_samples):
     """Return one row of the second table."""
     graph = make_multimodal_mrf(n, random_state=instance)
     printed = PrintedAlgorithm(graph)
-    tree = Chain(graph.layout, ChainSettings("bp", "index", PRINTED), n_samples)
+    tree = ChainedSampler(graph.layout, ChainSettings("bp", "index", PRINTED), n_samples)
     rng = np.random.default_rng(instance)
     tree.draw(graph.flat, 2, rng), printed.draw(2, rng)
     clock = [time.process_time()]

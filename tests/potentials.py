@@ -8,7 +8,7 @@ from zoo import ZOO, enumerate_states
 from skmrf._utils.results import Assignment, LogPartition, Marginals
 from skmrf.energies import NeuralEnergy, PairwiseEnergy
 from skmrf.inference import log_partition, map_assignment, marginal_map, marginals, sample
-from skmrf.samplers.chained_bp import Chain, ChainSettings
+from skmrf.samplers.chained_bp import ChainedSampler, ChainSettings
 from skmrf.variational.belief_propagation import Propagation
 from skmrf.variational.mixtures import Mixture
 
@@ -152,7 +152,8 @@ def model(name, seed):
 
 
 def chain_of(graph, conditionals="bp", order="index", how=PAPER, n_samples=1000, **settings):
-    return Chain(graph.layout, ChainSettings(conditionals, order, how, **settings), n_samples)
+    settings = ChainSettings(conditionals, order, how, **settings)
+    return ChainedSampler(graph.layout, settings, n_samples)
 
 
 def density(chain, graph):

@@ -170,7 +170,7 @@ def bpchain_marginals(
     settings = chained_bp.ChainSettings(
         conditionals, restrict_order(order, model.observed), clip=clip
     )
-    chain = chained_bp.Chain(conditional.layout, settings, n_samples)
+    chain = chained_bp.ChainedSampler(conditional.layout, settings, n_samples)
     rng = model.make_rng()
     draws = chain.draw(conditional.flat, n_samples, rng)
     known = enumerated_states.EnumeratedStates(
@@ -354,7 +354,7 @@ def bpchain_samples(
     settings = chained_bp.ChainSettings(
         conditionals, restrict_order(order, model.observed), clip=clip
     )
-    chain = chained_bp.Chain(conditional.layout, settings, n_samples * (n_steps + 1))
+    chain = chained_bp.ChainedSampler(conditional.layout, settings, n_samples * (n_steps + 1))
     X, _ = metropolis.chain_states(chain, conditional, n_samples, n_steps, model.make_rng())
     n_impossible = np.count_nonzero(conditional.log_potential(X) == -np.inf)
     if n_impossible == n_samples:

@@ -10,7 +10,7 @@ from .._utils.parameters import check_number
 from .._utils.phases import States
 from .._utils.rows import unique_rows
 from ..energies.table_backed import TableEnergy
-from ..samplers.chained_bp import Chain, ChainSettings
+from ..samplers.chained_bp import ChainedSampler, ChainSettings
 from ..samplers.enumerated_states import EnumeratedStates
 from ..variational import belief_propagation
 from .base import DataPhase, Learner
@@ -24,7 +24,7 @@ class ChainState:
     """State of the learner BPChainCD: positive phase, sampler, and most frequent training rows."""
 
     data: DataPhase
-    chain: Chain
+    chain: ChainedSampler
     enumerated: EnumeratedStates
 
 
@@ -119,7 +119,7 @@ class BPChainCD(Learner):
         )
         clip = MIN_PROBABILITY if self.corrected else 0.0
         settings = ChainSettings(self.conditionals, self.order, propagation, clip, self.warm_start)
-        chain = Chain(energy.layout, settings, self.n_samples)
+        chain = ChainedSampler(energy.layout, settings, self.n_samples)
         return ChainState(DataPhase(energy, batch, rng), chain, self._frequent_rows(batch))
 
     def _frequent_rows(self, batch):

@@ -9,7 +9,7 @@ from .._utils.results import LogPartition
 from .._utils.warn import warn_caller
 from ..energies.protocols import check_energy
 from ..samplers import spawn_generators, sweep
-from ..samplers.chained_bp import Chain, ChainSettings
+from ..samplers.chained_bp import ChainedSampler, ChainSettings
 from ..samplers.enumerated_states import EnumeratedStates
 from ..samplers.gibbs import annealed_states
 from ..samplers.smc import resample
@@ -88,7 +88,7 @@ def bpchain(
         raise TypeError(
             f"settings must be a skmrf.samplers.chained_bp.ChainSettings; got {settings!r}."
         )
-    chain = Chain(graph.layout, settings, n_samples)
+    chain = ChainedSampler(graph.layout, settings, n_samples)
     draws = chain.draw(graph.flat, 1 if chain.exact else n_samples, rng)
     if chain.exact:
         value = float(graph.log_potential(draws.X)[0] - draws.log_q[0])

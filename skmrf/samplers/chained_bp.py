@@ -13,7 +13,8 @@ from .._utils.parameters import check_choice, check_number
 from .._utils.rows import find_unique_rows
 from ..energies import FactorGraph
 from ..exact import elimination, tree_decomposition
-from ..variational import arrangement, belief_propagation
+from ..variational import arrangement
+from ..variational.belief_propagation import Propagation
 
 CONDITIONALS = ("auto", "bp", "exact")
 ORDERS = ("elimination", "index")
@@ -35,7 +36,7 @@ class ChainSettings:
         Order in which the variables are sampled. "elimination" is a reversed elimination order: the
         core of the graph comes first, so that the remaining graph soon splits into components.
         "index" is the order of the columns. An array lists all variables in sampling order.
-    how : Propagation, optional
+    propagation : Propagation, optional
         Settings of the message passing of "bp".
     clip : float in [0, 0.5], default=0.0
         Lower limit of the probabilities of a conditional, before they are scaled to sum to one.
@@ -48,7 +49,7 @@ class ChainSettings:
 
     conditionals: str = "auto"
     order: object = "elimination"
-    how: belief_propagation.Propagation = field(default_factory=belief_propagation.Propagation)
+    propagation: Propagation = field(default_factory=Propagation)
     clip: float = 0.0
     warm_start: bool = False
 
@@ -56,9 +57,10 @@ class ChainSettings:
         """Raise an error if a setting is invalid."""
         check_choice("conditionals", self.conditionals, CONDITIONALS)
         check_number("clip", self.clip, low=0, high=0.5)
-        if not isinstance(self.how, belief_propagation.Propagation):
+        if not isinstance(self.propagation, Propagation):
             raise TypeError(
-                f"how must be a skmrf.variational.belief_propagation.Propagation; got {self.how!r}."
+                "propagation must be a skmrf.variational.belief_propagation.Propagation; "
+                f"got {self.propagation!r}."
             )
 
 
@@ -89,7 +91,7 @@ class Draws(NamedTuple):
     n_runs: int
 
 
-class Chain:
+class ChainedSampler:
     r"""Sampler by chained belief propagation for all factor graphs that have a given layout.
 
     .. math:: q(x) = \prod_i b_i(x_i \mid x_{<i})
@@ -193,7 +195,7 @@ class Chain:
         return Prefixes(
             self.arranged,
             flat,
-            settings.how,
+            settings.propagation,
             clip=settings.clip,
             warm_start=settings.warm_start,
             counts=counts,

@@ -206,7 +206,7 @@ def chain_states(chain, graph, n_chains, n_steps, rng):
 
     Parameters
     ----------
-    chain : Chain
+    chain : ChainedSampler
         Source of the proposals.
     graph : FactorGraph
         Target model.

@@ -23,7 +23,7 @@ from skmrf.likelihood import intervals as intervals_module
 from skmrf.likelihood import log_partition_bounds
 from skmrf.likelihood.chained_bp import bpchain
 from skmrf.samplers import gibbs, spawn_generators, sweep
-from skmrf.samplers.chained_bp import Chain, ChainSettings
+from skmrf.samplers.chained_bp import ChainedSampler, ChainSettings
 from skmrf.variational import belief_propagation
 from skmrf.variational.belief_propagation import Propagation
 
@@ -92,7 +92,7 @@ def test_mean_importance_weight_is_unbiased(name, order, seed):
     """The mean of f / q over samples is unbiased although the messages have not converged."""
     graph = ZOO[name](seed).factor_graph()
     how = Propagation("flooding", damping=0.0, max_iter=3, tol=0.0)
-    chain = Chain(graph.layout, ChainSettings("bp", order, how, clip=0.05))
+    chain = ChainedSampler(graph.layout, ChainSettings("bp", order, how, clip=0.05))
     draws = chain.draw(graph.flat, 40_000, np.random.default_rng(seed))
     log_weights = np.repeat(graph.log_potential(draws.X) - draws.log_q, draws.counts)
     log_z = true_log_z(graph)
@@ -104,7 +104,8 @@ def test_mean_importance_weight_is_unbiased(name, order, seed):
 @pytest.mark.parametrize("name", ["orders", "zeros", "spin_glass"])
 def test_estimate_with_enumerated_states_is_unbiased(name, seed, monkeypatch):
     """The estimate is unbiased if the last states of annealed chains are summed over."""
-    monkeypatch.setattr(gibbs, "ANNEAL", np.linspace(0.0, 1.0, 3))
+    defaults = gibbs.annealed_states.__kwdefaults__
+    monkeypatch.setitem(defaults, "betas", np.linspace(0.0, 1.0, 3))
     monkeypatch.setattr(intervals_module, "N_BOOTSTRAPS", 2)
     energy = ZOO[name](seed)
     settings = ChainSettings("bp", "index", Propagation("flooding", 0.0, 3, 0.0), clip=0.05)
@@ -168,7 +169,8 @@ def test_missed_mode_raises_a_warning(seed):
     energy = two_modes()
     settings = ChainSettings("bp", "index", Propagation("flooding", 0.0, 1, 0.0))
     graph = energy.factor_graph()
-    draws = Chain(graph.layout, settings).draw(graph.flat, 1000, np.random.default_rng(seed))
+    sampler = ChainedSampler(graph.layout, settings)
+    draws = sampler.draw(graph.flat, 1000, np.random.default_rng(seed))
     assert np.average(draws.X[:, 0], weights=draws.counts) < 0.01
     with pytest.warns(UserWarning, match="samples may miss states of high probability") as caught:
         result = bpchain(energy, settings=settings, random_state=seed)
@@ -434,7 +436,7 @@ def negative_phase(learner, seed):
 @pytest.mark.parametrize("schedule", ["flooding", "sequential", "residual"])
 def test_chained_samples_follow_the_model(schedule, order, seed):
     how = belief_propagation.Propagation(schedule, damping=0.0, max_iter=20)
-    chain = Chain(graph().layout, ChainSettings("bp", order, how))
+    chain = ChainedSampler(graph().layout, ChainSettings("bp", order, how))
     assert chain.n_chained == 6
     assert_allclose(np.exp(chain.log_density(graph().flat, STATES)), P, rtol=1e-11)
     draws = chain.draw(graph().flat, 20_000, np.random.default_rng(seed))

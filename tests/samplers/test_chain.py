@@ -13,7 +13,7 @@ from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.exact import tree_decomposition
 from skmrf.samplers import chained_bp as module
-from skmrf.samplers.chained_bp import Chain, ChainSettings, Draws
+from skmrf.samplers.chained_bp import ChainedSampler, ChainSettings, Draws
 from skmrf.samplers.enumerated_states import EnumeratedStates, mode_bound
 from skmrf.variational.belief_propagation import Propagation
 
@@ -459,9 +459,9 @@ def test_invalid_settings_raise(settings, message):
 def test_propagation_settings_are_used():
     with pytest.raises(
         TypeError,
-        match=r"how must be a skmrf\.variational\.belief_propagation\.Propagation; got 'flood",
+        match=r"propagation must be a skmrf\.variational\.\S+\.Propagation; got 'flood",
     ):
-        ChainSettings(how="flooding")
+        ChainSettings(propagation="flooding")
 
 
 def test_auto_is_exact_if_one_elimination_is_cheap():
@@ -469,7 +469,7 @@ def test_auto_is_exact_if_one_elimination_is_cheap():
     layout = make_ising("grid", n_variables=144, coupling=0.3).factor_graph().layout
     cost = tree_decomposition.forecast(layout).entries
     assert cost <= module.EXACT_ENTRIES < 1000 * cost
-    assert Chain(layout, ChainSettings(), 1000).exact
+    assert ChainedSampler(layout, ChainSettings(), 1000).exact
 
 
 def test_enumerated_states_of_any_integer_dtype(seed):
