@@ -26,14 +26,14 @@ class LadderChains(Particles):
 
     Attributes
     ----------
-    rungs : Ladder or PaddedLadder
+    ladder : Ladder or PaddedLadder
         Models of earlier training steps, from independent columns on, with their chains. On a
         device of JAX, it is a ``PaddedLadder``.
     age : int
         Number of training steps.
     """
 
-    rungs: Any = None
+    ladder: Any = None
     age: int = 0
 
 
@@ -95,21 +95,21 @@ class PTT(ParticleLearner):
         reference = data.reference("marginals", energy, batch)
         ladder = Ladder.start(reference, energy, X, rng)
         generators = spawn_generators(rng, n_chains)
-        return LadderChains(data, reference, energy, X, None, generators, rungs=ladder)
+        return LadderChains(data, reference, energy, X, None, generators, ladder=ladder)
 
     def resume(self, energy, batch, state, rng):
         """Return the state for new rows with the old ladder, unless the learner has changed."""
         state = super().resume(energy, batch, state, rng)
-        return replace(state, rungs=state.rungs.with_generators(rng))
+        return replace(state, ladder=state.ladder.with_generators(rng))
 
     def pad(self, state):
         """Return the state with a ladder in arrays of fixed sizes."""
-        return replace(state, rungs=PaddedLadder.pad(state.rungs, self.max_rungs + 1))
+        return replace(state, ladder=PaddedLadder.pad(state.ladder, self.max_rungs + 1))
 
     def unpad(self, state):
         """Return the state with the ladder of a state from :meth:`pad`."""
         path = Tempering(state.reference, state.energy)
-        return replace(state, rungs=state.rungs.unpad(path))
+        return replace(state, ladder=state.ladder.unpad(path))
 
     def step(self, energy, batch, state, rng):
         """Return both phases (data and model expectation) of the gradient, from a ladder."""
@@ -123,13 +123,13 @@ class PTT(ParticleLearner):
             "swap_rate": ladder.mean_swap_rate,
             "n_rungs": Latest.of(ladder.n_rungs),
         }
-        after = replace(state, energy=energy, X=X, rungs=ladder, age=age)
+        after = replace(state, energy=energy, X=X, ladder=ladder, age=age)
         return positive, after.phase, after, info
 
     def _move(self, state, is_due, rng):
         """Return the ladder and the chains of its last rung, after a move of the ladder if due."""
         if not is_due:
-            return state.rungs, state.X
+            return state.ladder, state.X
         ladder = self._extend(self.ladder(state), rng)
         ladder, _ = ladder.advance(rng)
         return ladder, ladder.states[-1]
@@ -159,11 +159,11 @@ class PTT(ParticleLearner):
             return ladder, ladder.states
 
         with chains.full_precision():  # rounded densities would be those of another model
-            return chains.run_if(is_due, move, (state.rungs, state.X))
+            return chains.run_if(is_due, move, (state.ladder, state.X))
 
     def ladder(self, state):
         """Return the ladder from independent columns to the last model."""
-        return state.rungs.with_last(state.energy, state.X)
+        return state.ladder.with_last(state.energy, state.X)
 
     def _n_sweeps(self, energy):
         return self.n_sweeps or (1 if isinstance(energy, HiddenLayerEnergy) else SWEEPS)

@@ -307,7 +307,7 @@ def test_moves_of_a_ladder_have_full_precision(kind):
     given = ladder.rungs.reference, ladder.energy, ladder.states[-1]
 
     def move(padded, key):
-        state = LadderChains(None, *given, None, [], rungs=padded)
+        state = LadderChains(None, *given, None, [], ladder=padded)
         return PTT()._move_on_device(state, True, DeviceChains(key))
 
     moves = str(jax.make_jaxpr(move)(PaddedLadder.pad(ladder, 7), jax.random.key(0)))

@@ -384,7 +384,7 @@ def test_ladder_of_a_fit(monkeypatch):
     model = small_fit("pairs", learner=LADDER, warm_start=True, max_iter=40).fit(ROWS)
     assert model.history_["n_rungs"][0] == 3
     assert model.history_["n_rungs"][-1] == 4
-    saved = model._loop_state.learner.rungs
+    saved = model._loop_state.learner.ladder
     assert all(type(v) is np.ndarray for e in saved.rungs.energies for v in e.theta.values())
     assert b"jax" not in pickle.dumps(saved)
     estimate = ladder_log_partition(model.ladder_, 0).result
