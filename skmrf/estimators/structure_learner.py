@@ -18,7 +18,7 @@ from .._utils.parameters import (
 from ..structure.fitted_graph import build_network, edge_attributes
 from ..structure.path import Path
 from ..structure.search import Estimation, select_on_sample
-from ..structure.training_settings import Schedule
+from ..structure.training_settings import LoopParameters
 from ..training import checkpoints
 from ..training.part_reports import Bootstraps
 from ..training.reports import EpochReports
@@ -455,7 +455,7 @@ class MRFStructureLearner(CallbackSupportMixin, NestedEstimator):
         """Run the remaining repetitions of the search; callbacks or Ctrl-C can end them early."""
         self._checkpoint.write(bootstraps)
         reports.checkpoint = self._checkpoint
-        arguments = rows, model, search, estimation.learner, estimation.schedule
+        arguments = rows, model, search, estimation.learner, estimation.parameters
         tasks = bootstraps.tasks(self.n_bootstraps, *arguments)
         try:
             for edges in run_parts(select_on_sample, tasks, self.n_jobs):
@@ -489,7 +489,7 @@ class MRFStructureLearner(CallbackSupportMixin, NestedEstimator):
         return search, make_search_learner(self.learner, search, owner=type(self).__name__)
 
     def _estimation(self, learner, rng):
-        schedule = Schedule(
+        parameters = LoopParameters(
             self.optimizer, self.learning_rate, self.batch_size, self.max_iter, self.tol
         )
-        return Estimation(learner, schedule, rng, Path(), n_jobs=self.n_jobs)
+        return Estimation(learner, parameters, rng, Path(), n_jobs=self.n_jobs)

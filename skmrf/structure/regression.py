@@ -16,7 +16,7 @@ MAX_NEWTON = 100
 MAX_HALVINGS = 40
 TOLERANCE = 1e-9  # predicted gain of a Newton step in nats
 MAX_ITER, N_PAIRS = 1_000, 20  # of L-BFGS
-MIN_GAIN = 1e-6  # nats per parameter; L-BFGS stops when an iteration gains less
+MIN_ITERATION_GAIN = 1e-6  # nats per parameter; L-BFGS stops when an iteration gains less
 MIN_ROWS_PER_PATTERN = 2  # with fewer rows per pattern, grouping rows saves no time
 
 
@@ -380,7 +380,7 @@ class TableRegression:
 
     def maximise(self, start):
         """Return the parameters of shape (n_regressors, k) that maximise the objective."""
-        gain = MIN_GAIN * start.size / self.totals.sum()
+        gain = MIN_ITERATION_GAIN * start.size / self.totals.sum()
         options = {"maxiter": MAX_ITER, "maxcor": N_PAIRS, "ftol": gain, "gtol": 0.0}
         found = minimize(self.loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
         self.n_iter = found.nit

@@ -20,11 +20,11 @@ from .regression import RIDGE
 from .rows import Rows
 from .screening import difference
 from .significance import CONTROLS
-from .training_settings import PenalisedProblem, Schedule, adapt_learner
+from .training_settings import LoopParameters, PenalisedProblem, adapt_learner
 
 PCD_SWEEPS = 2  # sweeps per update; few suffice, as learning starts near the optimum
 MAX_ROUNDS = 20
-MIN_GAIN = 1e-4  # nats of all rows per parameter; with a smaller gain, learning ends
+MIN_EPOCH_GAIN = 1e-4  # nats of all rows per parameter; with a smaller gain, learning ends
 
 
 class GraphModel(ABC):
@@ -292,8 +292,8 @@ class Estimation:
     ----------
     learner : Learner
         Estimator of the gradient.
-    schedule : Schedule
-        Training settings.
+    parameters : LoopParameters
+        Parameters of the training loop.
     rng : numpy.random.Generator
         Random generator of all draws.
     path : Path
@@ -321,7 +321,7 @@ class Estimation:
     """
 
     learner: Learner
-    schedule: Schedule
+    parameters: LoopParameters
     rng: np.random.Generator
     path: Path
     reports: Any = field(default_factory=SilentReports)
@@ -364,10 +364,10 @@ class Estimation:
         if penalty is None:
             penalty = self._default_penalty(energy, rows, restriction)
         options = {"warm": warm, "restriction": restriction}
-        settings = self.schedule.settings(learner, rows, penalty, **options)
+        settings = self.parameters.settings(learner, rows, penalty, **options)
         moments = data_moments.complete_moments(energy.graph, rows.batch)
         resolution = data_moments.estimate_resolution(moments, rows.batch)
-        min_gain = MIN_GAIN * sum(part.size for part in energy.theta.values()) / rows.count
+        min_gain = MIN_EPOCH_GAIN * sum(part.size for part in energy.theta.values()) / rows.count
         settings = replace(settings, resolution=resolution, min_gain=min_gain)
         self.path.begin()
         state = loop.start(energy, learner, rows.batch, settings, self.rng)
@@ -381,8 +381,8 @@ class Estimation:
         """
         first = self.state is None
         self.restriction = restriction if first else self.restriction
-        learner, schedule = adapt_learner(self.learner), replace(self.schedule, max_iter=1)
-        settings = schedule.settings(
+        learner, parameters = adapt_learner(self.learner), replace(self.parameters, max_iter=1)
+        settings = parameters.settings(
             learner, rows, penalties.NoPenalty(), restriction=self.restriction
         )
         if first:
@@ -412,7 +412,7 @@ class Estimation:
         return state.result().restricted(state.energy.alive)
 
 
-def select_on_sample(rows, model, search, learner, schedule, seed):
+def select_on_sample(rows, model, search, learner, parameters, seed):
     """Draw rows with replacement, and return the edges that a search selects on them.
 
     Raises
@@ -424,7 +424,7 @@ def select_on_sample(rows, model, search, learner, schedule, seed):
     n_drawn = max(1, round(rows.count))
     drawn = rng.multinomial(n_drawn, rows.weights / rows.count)
     sample = rows.reweight(drawn / rows.weights * (rows.count / n_drawn))
-    estimation = Estimation(learner, schedule, rng, Path(), n_jobs=1)
+    estimation = Estimation(learner, parameters, rng, Path(), n_jobs=1)
     selection = search.select(sample, model, estimation)
     if estimation.stopped:
         raise KeyboardInterrupt

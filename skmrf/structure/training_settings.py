@@ -88,7 +88,7 @@ def _convert_moments(energy, phase):
 
 
 @dataclass(frozen=True)
-class Schedule:
+class LoopParameters:
     """Parameters of the structure learner that are settings of the training loop."""
 
     optimizer: Any

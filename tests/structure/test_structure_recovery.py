@@ -188,7 +188,7 @@ def test_intervals_of_pseudo_likelihood_are_wider(seed):
 def test_learning_ends_close_to_the_optimum(seed, monkeypatch):
     """The error of the estimates is small compared with their confidence intervals."""
     found = intervals_of("exact", seed)
-    monkeypatch.setattr(search, "MIN_GAIN", 0.0)
+    monkeypatch.setattr(search, "MIN_EPOCH_GAIN", 0.0)
     expected = intervals_of("exact", seed)
     error = np.abs(found.mean(axis=1) - expected.mean(axis=1)).max()
     assert error < 0.03 * np.diff(expected).mean()
