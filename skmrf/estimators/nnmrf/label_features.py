@@ -92,7 +92,12 @@ class Column:
 
     def features(self, name, x):
         """Return the list of features of a set: "linear", "normal" or "spline"."""
-        return getattr(self, f"{name}_features")(x)
+        methods = {
+            "linear": self.linear_features,
+            "normal": self.normal_features,
+            "spline": self.spline_features,
+        }
+        return methods[name](x)
 
     def linear_features(self, x):
         """Return the list of features of the linear potential of the column."""
