@@ -248,7 +248,7 @@ class Decimated(NamedTuple):
     converged_fraction: float
 
 
-class _SearchState(NamedTuple):
+class _DecimationState(NamedTuple):
     """State of a decimation search: clamped variables and excluded states.
 
     If ``one_at_a_time`` is true, the next step clamps only one variable.
@@ -307,7 +307,7 @@ def decimate(graph, how=None, *, evidence=None):
     row = check_evidence_row(evidence, graph.n_states)
     row = np.where(graph.n_states == 1, 0, row).astype(STATE)
     with_singles = _add_single_tables(graph)
-    levels, converged = [_SearchState(row, (), False)], []
+    levels, converged = [_DecimationState(row, (), False)], []
     n_backtracks = 0
     while True:
         level = levels[-1]
@@ -321,7 +321,7 @@ def decimate(graph, how=None, *, evidence=None):
         else:
             converged.append(beliefs.converged)
             levels.append(
-                _SearchState(_clamp_next(level, beliefs, graph.n_states), level.banned, False)
+                _DecimationState(_clamp_next(level, beliefs, graph.n_states), level.banned, False)
             )
 
 
@@ -338,7 +338,7 @@ def _backtrack(levels):
     new = np.flatnonzero(row != wrong.row)
     if len(new) == 1:
         banned = (*banned, (int(new[0]), int(wrong.row[new[0]])))
-    levels.append(_SearchState(row, banned, len(new) > 1))
+    levels.append(_DecimationState(row, banned, len(new) > 1))
 
 
 def _max_product(graph, level, how):

@@ -16,7 +16,7 @@ ENTRIES_PER_CALL = 2**23  # Ctrl-C is handled between two calls
 SUM_TOLERANCE = 1e-6
 
 
-class MeanField(NamedTuple):
+class MeanFieldResult(NamedTuple):
     """Result of mean field: a product distribution and its lower bound on log Z.
 
     Attributes
@@ -73,7 +73,7 @@ def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
 
     Returns
     -------
-    MeanField
+    MeanFieldResult
         Distributions of the variables and the bound.
 
     Raises
@@ -113,7 +113,7 @@ def mean_field(graph, *, start=None, max_iter=1000, tol=1e-9):
             break
     zero, expected = expected_log_potential(tables, first, single, buffer)
     bound = -np.inf if zero > 0.0 else expected + entr(single).sum()
-    return MeanField(single, float(bound), n_iter, float(residual), residual <= tol)
+    return MeanFieldResult(single, float(bound), n_iter, float(residual), residual <= tol)
 
 
 def clique_moments(graph, single, layout=None):
