@@ -25,7 +25,7 @@ from .transforms import (
 )
 
 UNKNOWN = -2  # code of a label that was not seen during fit
-MIN_GAIN = 0.05  # nats per row that a transform must gain; few other columns are transformed
+MIN_GAIN_PER_ROW = 0.05  # nats that a transform must gain; few other columns are transformed
 MAX_DISTANCE = 30.0  # standard deviations from training rows; a far number is still recognised
 SMALL = 0.05  # quantile of the positive numbers that is added to a column with zeros
 MIN_ROWS = 20  # observed numbers of a column that is transformed
@@ -268,7 +268,7 @@ def _choose_curve(x, labels, weights):
         score = score / weights.sum() if np.isfinite(score) else -np.inf
         found.append((score, z, curve))
     score, z, curve = max(found, key=lambda part: part[0])
-    if not score >= found[0][0] + MIN_GAIN:
+    if not score >= found[0][0] + MIN_GAIN_PER_ROW:
         return None
     return replace(curve, mean=z.mean(), deviation=z.std())
 

@@ -22,7 +22,7 @@ from .column_types import (
 BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e60)  # in units of the scale
 MAX_SOFTNESS = 1e4  # with two bounds or several classes, so that differences are accurate
 TAIL_SOFTNESS = (1e3, 5.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01)  # in units of the scale
-MIN_GAIN = 2.0  # nats of the likelihood that a less linear transform must gain
+MIN_TRANSFORM_GAIN = 2.0  # nats of the likelihood that a less linear transform must gain
 MAX_SHORTFALL = 0.75  # standard deviations from the extremes of samples to those of the values
 MAX_REACH = 3.0  # of samples beyond the values, relative to their range
 MARGIN = 1.5  # standard deviations of samples beyond the transformed training values
@@ -336,7 +336,8 @@ def _select_softness(x, weights, parts, is_linear):
             score = weights @ _log_rounded_density(transform, x)
         else:
             score = weights @ log_slope - 0.5 * len(x) * (np.log(variance) + NORMAL_CONSTANT)
-        if best is None or (score > best_score + MIN_GAIN and not _reaches_far(transform, x)):
+        is_better = best is None or score > best_score + MIN_TRANSFORM_GAIN
+        if is_better and (best is None or not _reaches_far(transform, x)):
             best, best_score = transform, score
     return best, best_score
 

@@ -16,8 +16,10 @@ BLOCK_ENTRIES = 2**20  # of rows that are checked or summed together
 LARGE_ENTRIES = 2**26  # the same of rows on a device, and of products of rows in memory
 BYTE_ROWS = 127  # whose ones are added in one byte, which is faster
 MAX_COUNT = 2**20  # ones of float32 that are added together; the sum of more than 2**24 is rounded
-IDENTIFYING_SHARES = 0.3, 0.9  # of the equal pairs of a column, which are pairs of equal rows
-CHANCE_FACTOR = 5.0  # times the share for independent columns
+# Shares of the pairs of equal values of a column that are pairs of equal rows. With less than the
+# first share, most equal values are coincidences. With more than the second, rows are copies.
+IDENTIFYING_SHARES = 0.3, 0.9
+CHANCE_FACTOR = 5.0  # times the share for independent columns; dependent columns have a larger one
 MIN_DISTINCT = 50  # rows, if half of the columns identify them
 COMMON_ROWS, COMMON_SHARE = 20, 0.02  # times the median, and of all rows, of a row that is no copy
 MAX_DISTINCT = 2**22  # entries of distinct rows of a memory map that are copied

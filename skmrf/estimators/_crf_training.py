@@ -19,6 +19,8 @@ MIN_EXAMPLES = 10  # with fewer examples, alpha="auto" is the default strength
 HELD_OUT = 0.15
 FACTOR, MAX_TRIALS, N_TRIAL_ITER = 3.0, 4, 30
 N_PERCEPTRON_EPOCHS = 20
+# A Newton step gains g**2 / (2 c) for the gradient g and the curvature c, here 1 / 2000.
+GAIN_OF_STEP = 1000.0
 N_SMALL_GAINS, MAX_GRADIENT = 3, 2.0  # one small gain can occur far from the optimum
 MIN_POSITIONS = 10
 
@@ -83,7 +85,7 @@ def make_settings(parameters, learner, energy, data, alpha, score=None):
         alpha=alpha,
         score=score,
         default_optimizer=_default_optimizer(learner, parameters.penalty, alpha),
-        min_gain=1000.0 * parameters.tol**2,
+        min_gain=GAIN_OF_STEP * parameters.tol**2,
         n_small_gains=N_SMALL_GAINS,
         max_gradient=MAX_GRADIENT * parameters.tol * max(MIN_POSITIONS, data.X.sizes.mean()),
     )

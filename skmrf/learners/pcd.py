@@ -11,7 +11,7 @@ from .._utils.results import LatestArray
 from ..energies import LayeredEnergy
 from ..energies.structured_protocols import HiddenLayerEnergy
 from ..samplers import Product, spawn_generators, sweep
-from ..samplers.gibbs import ANNEAL, annealed_states, move_from_hidden
+from ..samplers.gibbs import ANNEALING_BETAS, annealed_states, move_from_hidden
 from .particles import ParticleLearner, Particles
 
 MIN_CHAINS, MAX_CHAINS = 64, 512
@@ -126,7 +126,7 @@ def _restart_chains(energy, n_annealed, chains, rng):
         X[: len(modes)] = modes
     else:
         modes = Product.uniform(energy.visible_states).sample(n_annealed, rng)
-        modes, _ = sweep(energy, modes, rng, betas=ANNEAL)
+        modes, _ = sweep(energy, modes, rng, betas=ANNEALING_BETAS)
         is_equal = (modes[:, None] == modes).all(axis=2)
         is_new = is_equal.argmax(axis=1) == np.arange(n_annealed)
         modes = namespace(X).where(is_new[:, None], modes.astype(X.dtype), X[:n_annealed])

@@ -18,7 +18,7 @@ from ..samplers.parallel_tempering import (
 from .base import REFERENCES
 from .particles import ParticleLearner, Particles
 
-ADAPT_EVERY = 100
+STEPS_PER_ADAPTATION = 100
 
 
 @dataclass
@@ -99,7 +99,7 @@ class ParallelTempering(ParticleLearner):
         age = state.age + 1
         is_adaptive = self.adapt and isinstance(self.betas, numbers.Integral)
         if is_adaptive:
-            replicas = adapt_ladder(replicas, age % ADAPT_EVERY == 0)
+            replicas = adapt_ladder(replicas, age % STEPS_PER_ADAPTATION == 0)
         state = replace(state, energy=energy, X=replicas.X[-1], replicas=replicas, age=age)
         info["least_swap_rate"] = 1.0 - replicas.rejection_rates.max()
         return positive, state.phase, state, info

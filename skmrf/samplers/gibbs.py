@@ -35,7 +35,7 @@ N_UNITS = 16  # of short blocks; more threads would wait for Python's lock
 UPDATES_OF_SHORT_BLOCK = 4 * UPDATES_PER_UNIT
 CHUNK = 4096  # rows counted at once
 UPDATES_TO_SEND = 20_000_000  # takes about a second
-ANNEAL = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)  # inverse temperatures of annealing
+ANNEALING_BETAS = np.minimum(np.linspace(0.0, 1.25, 201), 1.0)  # inverse temperatures of annealing
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,7 +316,7 @@ def _check_chains(energy, X, clamped, generators):
         )
 
 
-def annealed_states(energy, n_chains, rng, *, betas=ANNEAL, n_jobs=None, device=None):
+def annealed_states(energy, n_chains, rng, *, betas=ANNEALING_BETAS, n_jobs=None, device=None):
     """Return the distinct final states of annealed Gibbs chains; omit states of probability zero.
 
     Parameters

@@ -16,7 +16,7 @@ from .ladder import Ladder
 from .parallel_tempering import Replicas, adapt_ladder, check_ladder, exchange, parallel_tempering
 from .smc import Tempering
 
-ADAPT_EVERY = 100
+SWEEPS_PER_ADAPTATION = 100
 N_COMPARED = 128  # chains from each kind of start
 N_DIAGNOSED = 200  # Gibbs sweeps
 NOISE = 1.63  # 99% quantile of the scaled Kolmogorov-Smirnov statistic
@@ -209,7 +209,7 @@ def _choose_betas(energy, betas, n_chains, n_discarded, rng):
     replicas, reference = _start_replicas(energy, np.linspace(0.0, 1.0, betas), n_few, generator)
     for k in range(1, n_discarded + 1):
         replicas, _ = parallel_tempering(energy, reference, replicas, generator)
-        if k % ADAPT_EVERY == 0:
+        if k % SWEEPS_PER_ADAPTATION == 0:
             replicas = adapt_ladder(replicas)
     return replicas.betas
 

@@ -37,7 +37,7 @@ N_WINDOWS, LOG2_DRAWN = 32, 10  # windows of Gibbs moves, and their largest tabl
 TRUST = 0.9  # weight of approximate marginals in the first model of a path, besides uniform ones
 PENALTY = 30.0  # nats of a zero potential at the end of a path
 N_PARTICLES, N_BURN_IN = 64, 20
-ANNEAL = np.minimum(np.linspace(0.0, 2.0, 201), 1.0)  # inverse temperatures of Gibbs sweeps
+START_BETAS = np.minimum(np.linspace(0.0, 2.0, 201), 1.0)  # inverse temperatures of first sweeps
 COOLING = np.linspace(0.2, 1.0, 11)  # and of the block moves after them
 QUICK = Propagation(max_iter=100)
 FREE = -1e6  # noise of a variable that a window must contain
@@ -305,7 +305,7 @@ class BlockPath:
         """
         generators = spawn_generators(rng, n_chains)
         X = Product.uniform(self.graph.n_states).sample(n_chains, rng)
-        X, _ = sweep(self.graph, X, generators, betas=ANNEAL, n_jobs=self.n_jobs)
+        X, _ = sweep(self.graph, X, generators, betas=START_BETAS, n_jobs=self.n_jobs)
         X = X[self.is_possible(X)]
         if not len(X):
             X = self._find_states(rng)

@@ -18,7 +18,7 @@ from .data_moments import effective_rows
 from .penalties import make_penalty
 from .settings import Settings
 
-STRENGTHS = 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01  # alpha times n_rows
+PATH_STRENGTHS = 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01  # alpha times n_rows
 MAX_ALPHA = 3.0  # gradient ascent with the default rates diverges above about 20
 PATH_ITER = 20  # iterations of the solver at each alpha
 MAX_ITER = 200
@@ -95,7 +95,7 @@ def choose_penalty(data, penalty, rng):
     if work > HUGE:
         order = order[: max(2, int(n * HUGE / work))]
     folds = _divide(data, order, 1 if work > LARGE else 3 if work > MEDIUM else N_FOLDS)
-    strengths = np.array(STRENGTHS[1::2] if work > LARGE else STRENGTHS)
+    strengths = np.array(PATH_STRENGTHS[1::2] if work > LARGE else PATH_STRENGTHS)
     if (data.Y[:1] == data.Y).all():
         strengths = np.ones(1)  # constant outputs do not determine the strength
     size = effective_rows(data)

@@ -25,7 +25,7 @@ MIN_EIGENVALUE = 1e-14  # of a correlation matrix, relative to the largest one o
 MIN_VARIANCE = 1e-6  # of transformed numbers, in the selection of columns
 N_SWEEPS = 20  # of iterative proportional fitting
 N_IMPUTATIONS = 4  # of missing entries, at first by another mixture
-MIN_GAIN = 0.003  # nats a held-out row, of each step of the selection of the shrinkage
+MIN_SHRINKAGE_GAIN = 0.003  # nats a held-out row, of each step of the selection of the shrinkage
 N_UPDATES = 100  # of the weight of the distribution
 PRIOR_ROWS = 2.0  # of each of two distributions, in their weights
 MIN_SHARE = 0.05  # of a distribution; one with a smaller weight is left out
@@ -299,7 +299,8 @@ def select_shrinkage(parts):
     def score(shrinkage):
         return sum(learner.score(shrinkage, rows) for learner, rows in parts)
 
-    best, least_gain = Shrinkage(), MIN_GAIN * sum(rows.weights.sum() for _, rows in parts)
+    n_rows = sum(rows.weights.sum() for _, rows in parts)
+    best, least_gain = Shrinkage(), MIN_SHRINKAGE_GAIN * n_rows
     best_score = score(best)
     for name, values in CANDIDATES.items():
         for value in values:

@@ -453,7 +453,7 @@ def test_restarts_keep_distinct_annealed_states(monkeypatch):
     """The chains of equal annealed states keep their states, except the first of them."""
     jax = pytest.importorskip("jax")
     modes = jax.numpy.array([[1, 1], [1, 1], [2, 0]])
-    path = {id(pcd.ANNEAL): (modes, None)}
+    path = {id(pcd.ANNEALING_BETAS): (modes, None)}
     monkeypatch.setattr(pcd, "sweep", lambda *_, betas: path[id(betas)])
     graph = FactorGraph([3, 3], [(0, 1)], [np.eye(3)])
     chains = open_device("jax").chains(np.random.default_rng(0))
