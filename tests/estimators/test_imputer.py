@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
-from scipy.stats import multivariate_normal, truncnorm
+from scipy.stats import multivariate_normal, norm, truncnorm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -424,12 +424,21 @@ def test_latent_gaussian_probabilities():
 
 
 def test_latent_gaussian_learns_correlations(seed):
+    """Errors are within five standard errors of tetrachoric correlations and of quantiles."""
     codes, model = latent_rows(seed, 2000)
-    codes[np.random.default_rng(seed).random(codes.shape) < 0.2] = -1
+    rng = np.random.default_rng(seed)
+    codes[rng.random(codes.shape) < 0.2] = -1
+    n_rows = (codes >= 0).T.astype(float) @ (codes >= 0)  # rows that observe each pair
+    share = 0.25 - (np.arcsin(CORRELATION) / np.pi) ** 2  # with limits at the medians
+    tolerance = 5 * np.pi * np.sqrt((1 - CORRELATION**2) * share / n_rows)
     found = learn_latent_gaussian(model.encoder, codes)
-    assert_allclose(found.correlation, CORRELATION, atol=0.15)
-    for b, expected in zip(found.limits, model.limits, strict=True):
-        assert_allclose(b[1:-1], expected[1:-1], atol=0.15)
+    assert (np.abs(found.correlation - CORRELATION) <= tolerance + 1e-9).all()
+    apart = learn_latent_gaussian(model.encoder, rng.permuted(codes, axis=0))
+    assert (np.abs(apart.correlation - CORRELATION) > tolerance).any()
+    for b, expected, n in zip(found.limits, model.limits, np.diag(n_rows), strict=True):
+        x = expected[1:-1]
+        error = np.sqrt(norm.cdf(x) * norm.sf(x) / n) / norm.pdf(x)
+        assert (np.abs(b[1:-1] - x) < 5 * error).all()
 
 
 def test_prototype_probabilities():
