@@ -46,7 +46,9 @@ class Learner(BaseEstimator, ABC):
     is_pure : bool
         Whether JAX can compile :meth:`step`, because it changes nothing and its operations do not
         depend on values. The state of such a learner, as :meth:`pad` returns it, is a dataclass
-        or None. Its field ``generators``, if it has one, contains random generators.
+        or None. Its field ``generators``, if it has one, contains random generators. A part of it
+        that has Markov chains has the attribute ``chain_axes``: a dict with the axis of the chains
+        in each array that has chains, from the end, along which several devices divide the array.
     device_requires : tuple of protocols
         Protocols of energies for which JAX can compile :meth:`step`, besides ``requires``.
     reads_maps : bool

@@ -63,6 +63,11 @@ class Particles:
     learner: Any = None
 
     @property
+    def chain_axes(self):
+        """Axis of the particles, from the end, of each array that has an entry per particle."""
+        return {"X": -2, "hidden": -2, "log_weights": -1}
+
+    @property
     def phase(self):
         """Negative phase (model expectation) of the gradient: the particles and their weights."""
         return States(self.X, self.hidden, self.log_weights)

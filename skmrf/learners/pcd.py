@@ -31,6 +31,11 @@ class GibbsChains(Particles):
 
     hidden_states: np.ndarray | None = None
 
+    @property
+    def chain_axes(self):
+        """Axis of the chains, from the end, of each array that has chains."""
+        return super().chain_axes | {"hidden_states": -2}
+
 
 class PCD(ParticleLearner):
     r"""Persistent contrastive divergence (stochastic maximum likelihood).

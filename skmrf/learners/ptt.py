@@ -249,6 +249,11 @@ class PaddedLadder(NamedTuple):
         return Ladder(rungs, replicas)
 
     @property
+    def chain_axes(self):
+        """Axis of the chains, from the end, of each array that has chains."""
+        return {"X": -2}
+
+    @property
     def states(self):
         """Chains of the last rung, shape (n_chains, n_visible)."""
         return self.X[self.n_rungs - 1]

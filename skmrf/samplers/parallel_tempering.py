@@ -134,6 +134,11 @@ class Replicas:
     log_ratios: np.ndarray
     parity: int = 0
 
+    @property
+    def chain_axes(self):
+        """Axis of the chains, from the end, of each array that has chains."""
+        return {"X": -2, "last_end": -1, "log_ratios": -1}
+
     @classmethod
     def start(cls, betas, X, rng):
         """Create the chains at the inverse temperatures ``betas``, with the states X.
