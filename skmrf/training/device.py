@@ -34,15 +34,6 @@ BLOCK_BYTES = 2**28  # of rows that are sent together if the training rows do no
 MAPPED_BYTES = 2**25  # the same of rows of a memory map
 N_ARRAYS = 10  # of the size of the parameters, that are on the device during an update
 SHARED_FIELDS = "optimizer", "rate", "averaged", "n_averaged", "step"  # of the training state
-CHAIN_AXES = {  # of arrays in a learner's state, from the end
-    "X": 2,
-    "hidden": 2,
-    "hidden_states": 2,
-    "log_weights": 1,
-    "last_end": 1,
-    "log_ratios": 1,
-}
-OTHER_PARTS = "data", "reference", "energy"  # of a learner's state, without chains
 N_MESSAGES = 3  # arrays of the messages of belief propagation
 
 
@@ -92,49 +83,56 @@ class DeviceUpdates:
         check_device_learner(learner, type(state.energy))
         _check_restriction(settings)
         state = replace(state, learner=learner.pad(state.learner))
-        self.learner, self.settings, self.device = learner, settings, settings.device
-        self.state = state
+        self.learner, self.settings, self.state = learner, settings, state
         self.form = LearnerArrays(learner, state.learner)
         self.arrays = _arrays_of(state, settings.rate, self.form)
         n_chains = len(getattr(state.learner, "X", range(settings.batch_size)))
-        self.device = self.device.spread(n_chains)
-        axes = {"learner": _chain_axes(self.arrays["learner"], n_chains)}
+        self.device = settings.device.spread(n_chains)
+        axes = {"learner": _chain_axes(state.learner, self.arrays["learner"], n_chains)}
         self.data = {k: v for k, v in (("X", data.X), ("Y", data.Y)) if v is not None}
         self.has_missing = _imputer_of(state.learner) is not None
         self.epoch_number = state.epoch
         is_small = max(state.energy.visible_states, default=0) <= 256
         self.entry_type = np.dtype(np.uint8 if is_small else np.int16)
-        n_rows = data.X.shape[0]
-        n_numbers = sum(v.shape[1] for v in self.data.values())
-        row_bytes = sum(v.shape[1] * self._entry_bytes(v) for v in self.data.values())
-        has_map = any(map(is_mapped, self.data.values()))
-        block_bytes = MAPPED_BYTES if has_map else BLOCK_BYTES
-        is_there = all(map(self.device.holds, self.data.values()))
-        is_resident = is_there or (not has_map and self.device.keeps(n_rows * row_bytes))
-        batch_size = min(settings.batch_size, n_rows)
+        self.drawn = deque()  # epochs that have not been run
+        is_resident, n_sent = self._plan_calls(data.X.shape[0])
+        self._put_arrays(axes, is_resident, n_sent)
+        self.run = self.device.compile_updates(
+            *pure_update(update, learner, settings, state, self.form), axes
+        )
+
+    def _plan_calls(self, n_rows):
+        """Choose the updates and epochs of a call of the device.
+
+        Returns whether the training rows stay on the device, and the bytes to send them there.
+        """
+        batch_size = min(self.settings.batch_size, n_rows)
         self.n_batches = -(-n_rows // batch_size)
         self.shape = self.n_batches, batch_size  # of the row numbers of an epoch
-        n_sent = math.prod(self.shape) * row_bytes if is_resident and not is_there else 0
+        n_numbers, tables = math.prod(self.shape), self.data.values()
+        row_bytes = sum(v.shape[1] * self._entry_bytes(v) for v in tables)
+        has_map, is_there = any(map(is_mapped, tables)), all(map(self.device.holds, tables))
+        is_resident = is_there or (not has_map and self.device.keeps(n_rows * row_bytes))
+        block_bytes = MAPPED_BYTES if has_map else BLOCK_BYTES
         most = MAX_CALL if is_resident else max(1, block_bytes // (batch_size * row_bytes))
         self.n_parts = -(-self.n_batches // most)
-        self.drawn = deque()  # epochs that have not been run
         self.n_together = self.most_together = 1  # epochs in a call
         if is_resident and self.n_parts == 1:
-            self.most_together = int(
-                np.clip(ORDER_BYTES // (4 * math.prod(self.shape)), 1, MAX_TOGETHER)
-            )
-        constants = extract(_parts_of(settings))
-        needed = self._needed_bytes(learner, n_numbers)
+            self.most_together = int(np.clip(ORDER_BYTES // (4 * n_numbers), 1, MAX_TOGETHER))
+        return is_resident, n_numbers * row_bytes if is_resident and not is_there else 0
+
+    def _put_arrays(self, axes, is_resident, n_sent):
+        """Send the training state, constants and resident rows to the device, if they fit."""
+        constants = extract(_parts_of(self.settings))
+        n_numbers = sum(v.shape[1] for v in self.data.values())
+        needed = self._needed_bytes(self.learner, n_numbers)
         self.n_bytes = needed + 4.0 * total_size(constants) + n_sent
         self.device.check_memory("Training", self.n_bytes)
-        constants |= {"model": state.energy.device_arrays()}
+        constants |= {"model": self.state.energy.device_arrays()}
         with self.device.memory_errors("Training", self.n_bytes):
             self.carry = self.device.put(self.arrays, axes)
             self.rows = self._put_rows() if is_resident else None
             self.constants = self.device.put(constants)
-        self.run = self.device.compile_updates(
-            *pure_update(update, learner, settings, state, self.form), axes
-        )
 
     def _needed_bytes(self, learner, n_numbers):
         energy, batch_size = self.state.energy, self.settings.batch_size
@@ -417,14 +415,17 @@ def _arrays_of(state, rate, form):
     }
 
 
-def _chain_axes(arrays, n_chains):
-    """Return the axes of the chains of those arrays of a learner's state that have chains."""
-    axes = {}
+def _chain_axes(state, arrays, n_chains):
+    """Return the axes of the chains of those arrays of a learner's state that have chains.
+
+    The parts of a state that have chains declare the axes in their attribute ``chain_axes``.
+    """
+    axes, declared = {}, getattr(state, "chain_axes", {})
     for name, value in arrays.items():
         if isinstance(value, dict):
-            axes[name] = {} if name in OTHER_PARTS else _chain_axes(value, n_chains)
-        elif name in CHAIN_AXES:
-            axis = np.ndim(value) - CHAIN_AXES[name]
+            axes[name] = _chain_axes(getattr(state, str(name), None), value, n_chains)
+        elif name in declared:
+            axis = np.ndim(value) + declared[name]
             if axis >= 0 and np.shape(value)[axis] == n_chains:
                 axes[name] = axis
     return axes
