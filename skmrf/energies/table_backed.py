@@ -202,8 +202,8 @@ class TableBackedEnergy(DiscreteEnergy):
         size = len(starts) if is_tied else max(ENTRIES_PER_UNIT // max(len(weights), 1), 1)
 
         def add(first):
-            given = ptr[first : first + size + 1], variables, strides, starts[first : first + size]
-            add_moments(columns, weights, *given, out)
+            ptrs, first_entries = ptr[first : first + size + 1], starts[first : first + size]
+            add_moments(columns, weights, ptrs, variables, strides, first_entries, out)
 
         list(run_blocks(add, [(first,) for first in range(0, len(starts), max(size, 1))], None))
 

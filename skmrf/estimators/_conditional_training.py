@@ -75,9 +75,9 @@ class MappedSolver(PenalizedSolver):
         return self.energy if self.has_all_rows else super().solve(alpha)
 
 
-def _make_solver(data, *options):
+def _make_solver(data, penalty, light=False):
     make = MappedSolver if data.is_mapped else logistic_start.make_solver
-    return make(data, *options)
+    return make(data, penalty, light)
 
 
 def check_same_size(energy, n_hidden):

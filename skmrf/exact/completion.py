@@ -115,10 +115,12 @@ class Completion:
         m_max = int((chosen == MISSING).sum(axis=1).max())
         uniforms = np.zeros((0, 0, 0)) if uniforms is None else uniforms
         singles = np.zeros((0, 0, 0)) if singles is None else singles
-        options = m_max, LIMITS, CALL_BUDGET, uniforms, tolerance, totals, singles
         row = 0
         while row < len(chosen):
-            row = impute_rows(chosen, row, arrays, flat, *options)
+            row = impute_rows(
+                chosen, row, arrays, flat, m_max, LIMITS, CALL_BUDGET, uniforms, tolerance, totals,
+                singles,
+            )  # fmt: skip
         out[rows], is_done[rows], logs[rows] = chosen, np.isfinite(totals), totals
         return is_done, out, logs
 

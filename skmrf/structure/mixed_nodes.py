@@ -168,8 +168,9 @@ def assess_neighbours(design, fit, known):
             dof[n] = size
         if size == 1 and design.has_rare_cell(fit.variable, fit.partners[n]):
             reduced, partner = _without_neighbour(design, fit, n, known), fit.partners[n : n + 1]
-            given = np.array(partner), np.array([value]), np.ones(1)
-            (value,), _ = _correct_tests(design, reduced, *given)
+            (value,), _ = _correct_tests(
+                design, reduced, np.array(partner), np.array([value]), np.ones(1)
+            )
         statistic[n] = value
     return statistic, dof
 

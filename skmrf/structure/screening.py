@@ -171,9 +171,9 @@ def pair_tables(X, weights, n_states, max_size=np.inf):
         rights = [(right, r) for right, r in blocks[k:] if q * r <= max_size]
         sums = [0.0] * len(rights)
         for rows in blocks_in_memory(X):
-            given = X[rows], weights[rows].astype(dtype)
+            part, shares = X[rows], weights[rows].astype(dtype)
             for m, (right, r) in enumerate(rights):
-                sums[m] = sums[m] + _block_tables(*given, (left, right), (q, r), lowest)
+                sums[m] = sums[m] + _block_tables(part, shares, (left, right), (q, r), lowest)
         for m, (right, _) in enumerate(rights):
             if len(left) == len(right) == 1:
                 if left[0] != right[0]:

@@ -176,9 +176,10 @@ def _maximise(is_max, model, neighbours, states, first, last):
     """Set the states of a chunk of examples to labels with a large log-potential."""
     ranges, edges, nodes, tables, values, log_tables, messages, beliefs = model
     for start, end, *limits in ranges[first:last]:
-        arrays = *edges, nodes, tables
-        options = MAX_ITER, TOL, 0.0, is_max
-        kernels.propagate(start, end, *limits, *arrays, *options, messages, beliefs)
+        kernels.propagate(
+            start, end, *limits, *edges, nodes, tables, MAX_ITER, TOL, 0.0, is_max, messages,
+            beliefs,
+        )  # fmt: skip
         states[start:end] = beliefs[start:end].argmax(axis=1)
         kernels.maximise_locally(start, end, *neighbours, values, log_tables, states, MAX_SWEEPS)
 

@@ -291,12 +291,13 @@ def _shared_parameters(networks, table):
     if networks.base != "gaussian":
         return parameters
     rows = _impute_numbers(table.rows[:, columns.continuous], table.labels, table.weights)
-    given = table.labels, np.ones(len(rows)) if table.weights is None else table.weights
+    labels = table.labels
+    weights = np.ones(len(rows)) if table.weights is None else table.weights
     target, shrinkage = shrinkage_target(networks.prior_covariance, columns), networks.shrinkage
     if target is None:
-        target = pooled_covariance(rows, *given)
+        target = pooled_covariance(rows, labels, weights)
     if shrinkage == "auto":
-        shrinkage = select_class_shrinkage(rows, *given, target)
+        shrinkage = select_class_shrinkage(rows, labels, weights, target)
     return parameters | {"prior_covariance": target, "shrinkage": shrinkage}
 
 

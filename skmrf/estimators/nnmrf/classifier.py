@@ -378,8 +378,8 @@ class NNMRFClassifier(TableClassifier):
             centers = None
             if kind.potential == "radial":
                 centers = F[rng.permutation(n)[: self.n_centers]]
-            how = kept, centers, (alphas, self.max_iter), None
-            tasks.append((kind, F[subset], rows.select(subset), *how))
+            chosen, few = (alphas, self.max_iter), rows.select(subset)
+            tasks.append((kind, F[subset], few, kept, centers, chosen, None))
         return tasks, subset
 
     def predict_log_proba(self, X):

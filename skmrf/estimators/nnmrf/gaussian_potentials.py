@@ -52,8 +52,9 @@ def fit_gaussians(model, n_components, X, sample_weight):
     read, weights = [column[is_used] for column in read], weights[is_used]
     kept, weights, _ = merge_copies(read, np.zeros(len(weights)), weights)
     read = [column[kept] for column in read]
-    given = model.column_types, model.categories, weights
-    columns = learn_transformed_columns(X, read, names, *given)
+    columns = learn_transformed_columns(
+        X, read, names, model.column_types, model.categories, weights
+    )
     codes = columns.encode(read)
     weights = weights * (len(weights) / weights.sum())
     near = columns.hide_far(codes)
@@ -288,8 +289,11 @@ def _marginals(mixture, columns, codes, levels):
     for j in range(len(columns.names)):
         if j in columns.transforms:
             i = numeric.index(j)
-            given = shares, means[:, :, i], deviations[:, :, i], levels
-            out.append(_quantiles(mixture, columns, codes, j, *given))
+            values = _quantiles(
+                mixture, columns, codes, j,
+                shares=shares, means=means[:, :, i], deviations=deviations[:, :, i], levels=levels,
+            )  # fmt: skip
+            out.append(values)
         else:
             out.append(_state_probabilities(mixture, codes, j, shares))
     return out
@@ -304,7 +308,7 @@ def _state_probabilities(mixture, codes, variable, shares):
     return probabilities
 
 
-def _quantiles(mixture, columns, codes, j, shares, means, deviations, levels):
+def _quantiles(mixture, columns, codes, j, *, shares, means, deviations, levels):
     """Return quantiles of missing numbers of a column, shape (n_rows, n_levels); others are nan."""
     transform, n = columns.transforms[j], len(columns.names)
     place = n + columns.spiked.index(j) if len(transform.spikes) else None
@@ -315,12 +319,18 @@ def _quantiles(mixture, columns, codes, j, shares, means, deviations, levels):
     out = np.full((len(codes), len(levels)), np.nan)
     here = np.flatnonzero(np.isnan(codes[:, j if place is None else place]))
     if len(here):
-        given = shares[:, here], means[:, here], deviations[:, here], tables
-        out[here] = _invert_distribution(transform, *given, np.asarray(levels, dtype=float))
+        out[here] = _invert_distribution(
+            transform,
+            shares=shares[:, here],
+            means=means[:, here],
+            deviations=deviations[:, here],
+            tables=tables,
+            levels=np.asarray(levels, dtype=float),
+        )
     return out
 
 
-def _invert_distribution(transform, shares, means, deviations, tables, levels):
+def _invert_distribution(transform, *, shares, means, deviations, tables, levels):
     """Return quantiles of mixtures of normal distributions and point masses by bisection."""
     spikes = transform.spikes
     places = transform.forward(spikes)
