@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from .._kernels.layers import softplus_sums_and_means
-from .._utils.interrupts import check_time
+from .._utils.interrupts import check_time, remaining_time
 from .._utils.log_weights import logsumexp
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.phases import States
@@ -19,6 +19,7 @@ from ..energies import BipartiteEnergy
 BLOCK = 2**16  # floats in a table, so that it stays in the CPU cache
 MAX_TERMS = 2.0**37  # takes minutes
 QUICK_TERMS = 2.0**32  # takes seconds
+TERMS_PER_SECOND = 2.0**28
 FLOAT_BYTES = 8
 MAX_DEVICE_ENTRIES = 2**27  # float32 numbers of a layer in all states of the other layer
 
@@ -84,6 +85,11 @@ def binary_states(n_bits, first=0, last=None, xp=np):
     return ((codes[:, None] >> np.arange(n_bits - 1, -1, -1)) & 1).astype(float)
 
 
+def _max_quick_log2_terms():
+    """Return the base-2 logarithm of the number of terms of a quick sum in the remaining time."""
+    return np.log2(max(1.0, min(QUICK_TERMS, TERMS_PER_SECOND * remaining_time())))
+
+
 @dataclass(frozen=True)
 class LayerSum:
     r"""Sum over the states of the smaller layer of a :class:`~skmrf.energies.LayeredEnergy`.
@@ -134,8 +140,8 @@ class LayerSum:
 
     @property
     def is_quick(self):
-        """Return whether the sum takes a few seconds at most."""
-        return self.log2_terms <= np.log2(QUICK_TERMS)
+        """Return whether the sum takes a few seconds at most, and less than the remaining time."""
+        return self.log2_terms <= _max_quick_log2_terms()
 
     def fits(self, max_bytes):
         """Return whether the sum fits into ``max_bytes`` and its time limit."""
@@ -325,8 +331,8 @@ class VisibleSum:
 
     @property
     def is_quick(self):
-        """Return whether the sum takes a few seconds at most."""
-        return self.log2_terms <= np.log2(QUICK_TERMS)
+        """Return whether the sum takes a few seconds at most, and less than the remaining time."""
+        return self.log2_terms <= _max_quick_log2_terms()
 
     def fits(self, max_bytes):
         """Return whether the sum fits into ``max_bytes`` and its time limit."""
@@ -417,12 +423,12 @@ class TwoBlockSum:
 
     @property
     def is_quick(self):
-        """Return whether the sum takes about a minute at most."""
-        return self.n_variables <= self.MAX_VARIABLES
+        """Return whether the sum takes about a minute at most, and less than the remaining time."""
+        return self.n_variables <= min(self.MAX_VARIABLES, _max_quick_log2_terms())
 
     def fits(self, max_bytes):
         """Return whether the sum fits into ``max_bytes`` and its time limit."""
-        return self.is_quick and self.bytes <= max_bytes
+        return self.n_variables <= self.MAX_VARIABLES and self.bytes <= max_bytes
 
     def limit_message(self, max_bytes):
         """Return the error message for a sum that exceeds the memory limit or the size limit."""

@@ -111,7 +111,8 @@ def _pairwise_candidates(energy, sparse):
     tables = EliminationSum(
         NonZeroTables.from_energy(energy) if sparse else PairTables(energy.n_variables)
     )
-    better = two_blocks.is_quick and two_blocks.n_variables < np.log2(tables.entries)
+    n = two_blocks.n_variables
+    better = n <= two_blocks.MAX_VARIABLES and n < np.log2(tables.entries)
     yield from (two_blocks, tables) if better else (tables, two_blocks)
 
 

@@ -87,9 +87,9 @@ class ConditionedModel:
         """
         return check_generator(self.random_state)
 
-    def is_exact_feasible(self, **options):
+    def is_exact_feasible(self, maximised=None):
         """Return whether variable elimination is feasible within the limits of memory and time."""
-        return exact_fits(self.graph.layout, self.observed, self.max_bytes, **options)
+        return exact_fits(self.graph.layout, self.observed, self.max_bytes, maximised=maximised)
 
     def prepare_elimination(self, **options):
         """Return the bucket tree, which is the plan of variable elimination given the evidence."""
@@ -161,7 +161,7 @@ def answer(methods, method, model, options, fallback=None, **arguments):
         return method, call_method(methods, method, model, options, **arguments)
     check_options(method, methods[fallback or "gibbs"], options)
     with limit_time(0.5 * remaining_time()), suppress(TimeoutError):
-        if model.is_exact_feasible():
+        if model.is_exact_feasible(arguments.get("maximised")):
             return "exact", call_method(methods, "exact", model, {}, **arguments)
     chosen = fallback or model.choose_chains(options)
     if chosen == "block-gibbs":

@@ -7,13 +7,13 @@ import numpy as np
 
 from .._utils.codes import check_evidence
 from .._utils.interrupts import limit_time, remaining_time
-from .._utils.parameters import check_bytes, check_choice, check_number, check_options
+from .._utils.parameters import check_bytes, check_number
 from .._utils.results import Assignment
 from .._utils.warn import warn_caller
 from ..energies.protocols import check_energy
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..likelihood import log_partition_bounds
-from .conditioned import ConditionedModel, answer, call_method, restrict_order
+from .conditioned import ConditionedModel, answer, restrict_order
 from .methods import MARGINAL_MODES, MARGINALS, MODES, SAMPLES
 from .row_queries import warn_inexact_samples
 
@@ -52,7 +52,7 @@ def log_partition(
     time_limit : float, optional
         Limit of the wall time in seconds. By default there is no limit. "ais" and the iterative
         methods stop early: the result then has ``converged=False``. "exact" and "bpchain" raise a
-        TimeoutError. "auto" selects "exact" only if its forecast time is below the limit.
+        TimeoutError. "auto" uses "exact" for at most half of the time.
     random_state : int, Generator, RandomState or None, default=None
         Seed or generator of the methods that draw random numbers. Other methods ignore it.
     **options
@@ -298,8 +298,7 @@ def marginal_map(
         Memory limit of "exact", in bytes.
     time_limit : float, optional
         Limit of the wall time in seconds. By default there is no limit. "exact" raises a
-        TimeoutError, and "bp" stops early. "auto" selects "exact" only if its forecast time is
-        below the limit.
+        TimeoutError, and "bp" stops early. "auto" uses "exact" for at most half of the time.
     random_state : int, Generator, RandomState or None, default=None
         Ignored, because these methods draw no random numbers.
     **options
@@ -322,15 +321,10 @@ def marginal_map(
     """
     model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
     maximised = _variable_mask(variables, model.graph.n_variables)
-    check_choice("method", method, ("auto", *MARGINAL_MODES))
-    chosen = method
-    if method == "auto":
-        check_options(method, MARGINAL_MODES["bp"], options)
     with limit_time(check_time_limit(time_limit)):
-        if method == "auto":
-            chosen = "exact" if model.is_exact_feasible(maximised=maximised) else "bp"
-        options = {} if method == "auto" and chosen == "exact" else options
-        states, value = call_method(MARGINAL_MODES, chosen, model, options, maximised=maximised)
+        chosen, (states, value) = answer(
+            MARGINAL_MODES, method, model, options, "bp", maximised=maximised
+        )
     return Assignment(states, value, chosen == "exact", chosen)
 
 

@@ -1,7 +1,10 @@
 """Methods that compute the log partition function with lower and upper limits."""
 
+from contextlib import suppress
+
 import numpy as np
 
+from .._utils.interrupts import limit_time, remaining_time
 from .._utils.parameters import check_choice, check_options
 from .._utils.results import LogPartition
 from ..energies.protocols import check_energy
@@ -223,9 +226,10 @@ def log_partition_bounds(
     check_choice("method", method, METHODS)
     if method == "auto":
         check_options(method, ais, options, ("random_state",))
-        model = expectations.quick_exact_model(energy, max_bytes=max_bytes)
-        if model is not None:
-            return _exact_result(energy, model)
+        with limit_time(0.5 * remaining_time()), suppress(TimeoutError):
+            model = expectations.quick_exact_model(energy, max_bytes=max_bytes)
+            if model is not None:
+                return _exact_result(energy, model)
         method = "ais"
     given = {"random_state": random_state} if method in SAMPLING else {}
     if method == "exact":

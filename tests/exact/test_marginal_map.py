@@ -18,6 +18,7 @@ from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph
 from skmrf.energies.layout import Layout
 from skmrf.exact import elimination, tree_decomposition
+from skmrf.inference import marginal_map
 from skmrf.io import read_evidence, read_result, read_uai
 
 each_model = pytest.mark.parametrize("name", ZOO)
@@ -341,3 +342,17 @@ def test_uai_2014_mode(name, data_folder):
     assert_allclose(best / LN10, reference["exact_log10"], rtol=0, atol=1e-8)
     assert_allclose(published / LN10, reference["map_log10"], rtol=0, atol=1e-8)
     assert best > published
+
+
+def test_automatic_method_falls_back_after_a_timeout(monkeypatch, seed):
+    """If elimination does not end in half of the time, belief propagation has the result."""
+
+    def stop(*_, **__):
+        raise TimeoutError
+
+    graph = ZOO["chain"](seed)
+    assert marginal_map(graph, [0], time_limit=60.0).method == "exact"
+    monkeypatch.setattr(elimination, "marginal_map", stop)
+    assert marginal_map(graph, [0], time_limit=60.0).method == "bp"
+    with pytest.raises(TimeoutError):
+        marginal_map(graph, [0], method="exact", time_limit=60.0)

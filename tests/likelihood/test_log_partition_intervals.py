@@ -12,7 +12,9 @@ from potentials import hard_model, true_log_z
 from zoo import MODERATE, WITH_ZEROS, ZOO, layers, random_tables
 
 from skmrf._utils.results import LogPartition
-from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy, SemiRestrictedEnergy
+from skmrf.exact import enumeration
+from skmrf.inference import log_partition
 from skmrf.likelihood import ais, log_partition_bounds, raise_bound
 from skmrf.likelihood.annealing_paths import AnnealingChains, ModelPath
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
@@ -523,3 +525,28 @@ def test_lower_bounds_of_modes_raise_an_estimate(upper, bound, raised, refutes):
     assert (found.value, found.lower, found.upper) == raised
     assert found.converged == (found.upper < np.inf)
     assert is_below(result, bound) == refutes
+
+
+def enumerated_models(rng):
+    """Return a model for each kind of enumeration; each kind takes more than a second."""
+    coupling = np.triu(rng.normal(0.0, 0.1, (30, 30)), 1)
+    coupling += coupling.T
+    weights = rng.normal(0.0, 0.1, (22, 200))
+    bias = np.zeros(30)
+    return [
+        PairwiseEnergy(coupling, bias),
+        BipartiteEnergy(weights, bias[:22], np.zeros(200)),
+        SemiRestrictedEnergy(coupling[:24, :24], weights[:4, :24].T, bias[:24], bias[:4]),
+    ]
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_automatic_method_ends_in_time(kind, seed, monkeypatch):
+    """If enumeration does not end in half of the time, annealing has the result."""
+    energy = enumerated_models(np.random.default_rng(seed))[kind]
+    how = {"n_chains": 8, "n_temperatures": 10, "random_state": seed, "time_limit": 0.3}
+    monkeypatch.setattr(enumeration, "check_time", lambda: pytest.fail("too slow"))
+    assert log_partition(energy, **how).method == "ais"
+    monkeypatch.undo()
+    monkeypatch.setattr(enumeration, "TERMS_PER_SECOND", np.inf)  # a wrong forecast
+    assert log_partition(energy, **how).method == "ais"
