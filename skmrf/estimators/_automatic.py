@@ -149,10 +149,10 @@ def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
         alpha = 1.0 / effective_rows(data) if is_auto_alpha else parameters.alpha
         return Plan(learner or PCD(), alpha, energy, None, None, data)
     if not is_auto_alpha:
-        learner = learner or _choose_learner(energy, data)
-        if isinstance(learner, PseudoLikelihood) and has_missing(data.X):
-            learner = PCD()
-        return Plan(learner, parameters.alpha, energy, None, None, data)
+        chosen = learner or _choose_learner(energy, data)
+        if learner is None and isinstance(chosen, PseudoLikelihood) and has_missing(data.X):
+            chosen = PCD()
+        return Plan(chosen, parameters.alpha, energy, None, None, data)
     path_learner = _choose_learner(energy, data)
     is_refinable = (
         learner is None

@@ -391,3 +391,16 @@ def test_deterministic_learner_without_missing_entries(seed):
     assert own.fit(X).score(X) == pytest.approx(exact.fit(X).score(X), abs=0.02)
     with pytest.raises(ValueError, match=r'optimizer="lbfgs" needs a deterministic objective'):
         own.set_params(optimizer="lbfgs").fit(X)
+
+
+def test_pseudo_likelihood_learns_from_missing_entries(seed):
+    """The learner that was given is kept; "auto" replaces it by PCD."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(2, size=(300, 4)).astype(float)
+    X[:, 1] = np.where(rng.random(300) < 0.1, 1 - X[:, 0], X[:, 0])
+    X[rng.random(X.shape) < 0.1] = np.nan
+    given = {"alpha": 0.01, "random_state": seed}
+    model = DiscreteMRF(learner="pseudo-likelihood", **given).fit(X)
+    assert isinstance(model.learner_, PseudoLikelihood)
+    exact = DiscreteMRF(learner="exact", **given).fit(X)
+    assert abs(model.score(X) - exact.score(X)) < 0.02
