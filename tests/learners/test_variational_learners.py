@@ -11,11 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from zoo import TABLE_LEARNERS, TABLE_MODELS, VARIATIONAL, ZOO, enumerate_states, model_rows
 
-from skmrf import DiscreteMRF
+from skmrf import DiscreteMRF, NetworkPotentials, NNMRFBayesClassifier
 from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
-from skmrf.learners import BP, BPCD, BPChainCD, MeanField
+from skmrf.learners import BP, BPCD, BPChainCD, MeanField, Variational
 from skmrf.variational import belief_propagation, mean_field
 
 TREES = ["chain", "tied_binary", "disconnected", "isolated", "single_variable", "zeros_binary"]
@@ -285,3 +285,16 @@ def test_set_params_and_grid_search_over_learner_parameters(seed):
         changed = clone(DiscreteMRF(learner=learner)).set_params(**{f"learner__{name}": value})
         assert getattr(changed.learner, name) == value
         assert getattr(learner, name) != value
+
+
+def test_instance_with_defaults_has_the_fit_of_its_name(seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(16, 1)), np.arange(16) % 2
+    fits = [
+        NNMRFBayesClassifier(
+            NetworkPotentials(learner=learner, node_layers=(2,)), random_state=seed
+        ).fit(X, y)
+        for learner in ("variational", Variational())
+    ]
+    assert fits[0].n_iter_ == fits[1].n_iter_
+    np.testing.assert_array_equal(*(model.predict_proba(X) for model in fits))
