@@ -50,7 +50,9 @@ def check_options(method, function, options, given=()):
             )
 
 
-def check_number(name, value, *, low=None, high=None, integer=False, open_low=False):
+def check_number(
+    name, value, *, low=None, high=None, integer=False, open_low=False, open_high=False
+):
     """Return the value if it is a finite number in the given range, or raise a ValueError."""
     number_type = numbers.Integral if integer else numbers.Real
     what = "an integer" if integer else "a number"
@@ -61,9 +63,11 @@ def check_number(name, value, *, low=None, high=None, integer=False, open_low=Fa
     ):
         raise ValueError(f"{name} must be {what if integer else 'a finite number'}; got {value!r}.")
     too_low = low is not None and (value <= low if open_low else value < low)
-    if too_low or (high is not None and value > high):
-        sign = ">" if open_low else ">="
-        bounds = [f"{sign} {low}"] * (low is not None) + [f"<= {high}"] * (high is not None)
+    too_high = high is not None and (value >= high if open_high else value > high)
+    if too_low or too_high:
+        signs = ">" if open_low else ">=", "<" if open_high else "<="
+        limits = zip(signs, (low, high), strict=True)
+        bounds = [f"{sign} {limit}" for sign, limit in limits if limit is not None]
         raise ValueError(f"{name} must be {what} {' and '.join(bounds)}; got {value!r}.")
     return value
 

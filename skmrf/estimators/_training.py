@@ -78,6 +78,7 @@ class TrainingParameters:
         parameters._check()
         solvable = learner is None or learner.deterministic
         optimizers.check_optimizer(parameters.optimizer, solvable)
+        schedules.make_rate(parameters.learning_rate)
         if not partial:
             return parameters
         has_converged = vars(owner).get("converged_", False)

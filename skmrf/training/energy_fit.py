@@ -98,13 +98,15 @@ def fit_energy(
     data = weighted_rows(_read_rows(energy, X, Y), sample_weight)
     groups = energy.penalty_groups()
     terms = make_penalty(penalty, alpha, groups, energy.multiplicity)
+    if max_iter is not None:
+        check_number("max_iter", max_iter, low=1, integer=True)
     optimizer = make_optimizer(optimizer, is_solvable(learner, data), terms, penalty)
     settings = Settings(
         optimizer=optimizer,
         rate=make_rate(learning_rate, optimizer),
         penalty=terms,
         batch_size=check_number("batch_size", batch_size, low=1, integer=True),
-        max_iter=max_iter and check_number("max_iter", max_iter, low=1, integer=True),
+        max_iter=max_iter,
         tol=check_number("tol", tol, low=0),
         average=terms.smooth,
         multiplicity=energy.multiplicity,

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._kernels.ascent import adam_step, adam_step_sizes, gradient_step
-from .._utils.parameters import check_choice
+from .._utils.parameters import check_choice, check_number
 
 CHUNK_SIZE = 2**16  # parameters per call of the kernel of Adam
 
@@ -23,6 +23,9 @@ class Optimizer(BaseEstimator, ABC):
     """
 
     default_rate = None
+
+    def check(self):
+        """Raise a ValueError unless the parameters are valid. By default nothing is checked."""
 
     @abstractmethod
     def init(self, theta):
@@ -92,6 +95,10 @@ class Momentum(Optimizer):
     def __init__(self, momentum=0.9):
         self.momentum = momentum
 
+    def check(self):
+        """Raise a ValueError unless the parameters are valid."""
+        check_number("momentum of Momentum", self.momentum, low=0, high=1, open_high=True)
+
     def init(self, theta):
         """Return the optimizer's state before its first step: zeros, shaped like theta."""
         return {k: np.zeros_like(v) for k, v in theta.items()}
@@ -135,6 +142,12 @@ class Adam(Optimizer):
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
+
+    def check(self):
+        """Raise a ValueError unless the parameters are valid."""
+        for name in ("beta_1", "beta_2"):
+            check_number(f"{name} of Adam", getattr(self, name), low=0, high=1, open_high=True)
+        check_number("epsilon of Adam", self.epsilon, low=0, open_low=True)
 
     def init(self, theta):
         """Return the optimizer's state before its first step: zeros, and a counter of steps."""
@@ -211,6 +224,7 @@ def check_optimizer(optimizer, solvable=True):
         Whether the learner may have a deterministic objective, which "lbfgs" needs.
     """
     if isinstance(optimizer, Optimizer):
+        optimizer.check()
         return
     names = "auto", "lbfgs", *OPTIMIZERS
     if not isinstance(optimizer, str):

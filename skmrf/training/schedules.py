@@ -16,6 +16,10 @@ PAIRS = ("first", "second"), ("first", "first"), ("second", "second")
 class _Schedule(BaseEstimator):
     """Base class of learning-rate schedules, which by default never end training."""
 
+    def check(self):
+        """Raise a ValueError unless the parameters are valid."""
+        check_number(f"rate of {type(self).__name__}", self.rate, low=0, open_low=True)
+
     def init(self):
         """Return the state of the schedule before the first parameter update."""
         return {"t": 0}
@@ -98,6 +102,12 @@ class StepRate(_Schedule):
         self.drop = drop
         self.every = every
 
+    def check(self):
+        """Raise a ValueError unless the parameters are valid."""
+        super().check()
+        check_number("drop of StepRate", self.drop, low=0, open_low=True)
+        check_number("every of StepRate", self.every, low=1, integer=True)
+
     def value(self, state):
         """Return the learning rate of the next update."""
         return self.rate * self.drop ** (state["t"] // self.every)
@@ -117,6 +127,11 @@ class InverseRate(_Schedule):
     def __init__(self, a=10.0, b=0.1):
         self.a = a
         self.b = b
+
+    def check(self):
+        """Raise a ValueError unless the parameters are valid."""
+        check_number("a of InverseRate", self.a, low=0, open_low=True)
+        check_number("b of InverseRate", self.b, low=0)
 
     def value(self, state):
         """Return the learning rate of the next update."""
@@ -139,6 +154,11 @@ class LinearRate(_Schedule):
     def __init__(self, rate=0.05, n_updates=400):
         self.rate = rate
         self.n_updates = n_updates
+
+    def check(self):
+        """Raise a ValueError unless the parameters are valid."""
+        super().check()
+        check_number("n_updates of LinearRate", self.n_updates, low=1, integer=True)
 
     def value(self, state):
         """Return the learning rate of the next update."""
@@ -165,7 +185,7 @@ class AdaptiveRate(_Schedule):
     rate : float, default=0.03
         Initial learning rate, above 0.
     window : int, default=100
-        Number of updates in the first window.
+        Number of updates in the first window, at least 2.
     cosine : float, default=0.2
         Cosine of the angle between the two mean gradients, from -1 to 1, below which the rate is
         halved. Larger values halve it earlier.
@@ -178,6 +198,13 @@ class AdaptiveRate(_Schedule):
         self.window = window
         self.cosine = cosine
         self.n_halvings = n_halvings
+
+    def check(self):
+        """Raise a ValueError unless the parameters are valid."""
+        super().check()
+        check_number("window of AdaptiveRate", self.window, low=2, integer=True)
+        check_number("cosine of AdaptiveRate", self.cosine, low=-1, high=1)
+        check_number("n_halvings of AdaptiveRate", self.n_halvings, low=0, integer=True)
 
     def init(self):
         """Return the state of the schedule before the first parameter update."""
@@ -287,9 +314,11 @@ def make_rate(rate, optimizer=None):
     Raises
     ------
     ValueError
-        If the name is unknown, or the number is not positive.
+        If the name is unknown, the number is not positive, or a parameter of the instance is
+        invalid.
     """
     if isinstance(rate, _Schedule):
+        rate.check()
         return rate
     if not isinstance(rate, str):
         return ConstantRate(check_number("learning_rate", rate, low=0, open_low=True))

@@ -28,8 +28,15 @@ from skmrf.learners import PCD, PSMC
 from skmrf.likelihood import ais
 from skmrf.samplers import Product
 from skmrf.structure import Nodewise, Penalized
-from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
-from skmrf.training.schedules import AdaptiveRate, StepRate
+from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor, fit_energy
+from skmrf.training.optimizers import Adam, Momentum
+from skmrf.training.schedules import (
+    AdaptiveRate,
+    ConstantRate,
+    InverseRate,
+    LinearRate,
+    StepRate,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -197,6 +204,38 @@ def test_divergence_raises(rate, epoch):
     with pytest.raises(ValueError, match=message):
         model.fit(BITS)
     assert not hasattr(model, "energy_")
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (ConstantRate(-1.0), r"rate of ConstantRate must be a number > 0; got -1\.0"),
+        (StepRate(0.1, drop=0.0), r"drop of StepRate must be a number > 0"),
+        (StepRate(0.1, every=0), r"every of StepRate must be an integer >= 1"),
+        (InverseRate(a=0.0), r"a of InverseRate must be a number > 0"),
+        (InverseRate(b=-1.0), r"b of InverseRate must be a number >= 0"),
+        (LinearRate(n_updates=0), r"n_updates of LinearRate must be an integer >= 1"),
+        (AdaptiveRate(np.nan), r"rate of AdaptiveRate must be a finite number"),
+        (AdaptiveRate(window=1), r"window of AdaptiveRate must be an integer >= 2; got 1"),
+        (AdaptiveRate(cosine=2), r"cosine of AdaptiveRate must be a number >= -1 and <= 1"),
+        (AdaptiveRate(n_halvings=-1), r"n_halvings of AdaptiveRate must be an integer >= 0"),
+        (Momentum(1.0), r"momentum of Momentum must be a number >= 0 and < 1; got 1\.0"),
+        (Adam(beta_1=1.0), r"beta_1 of Adam must be a number >= 0 and < 1"),
+        (Adam(beta_2=-0.1), r"beta_2 of Adam must be a number >= 0 and < 1"),
+        (Adam(epsilon=0.0), r"epsilon of Adam must be a number > 0"),
+    ],
+)
+def test_invalid_steps_raise(step, message):
+    name = "optimizer" if isinstance(step, Adam | Momentum) else "learning_rate"
+    for model in (table_model(), MRFStructureLearner("pcd", random_state=0)):
+        with pytest.raises(ValueError, match=rf"^{message}"):
+            model.set_params(**{name: step}).fit(X)
+
+
+@pytest.mark.parametrize("max_iter", [0, False, -1, 2.5])
+def test_energies_need_a_positive_number_of_epochs(max_iter):
+    with pytest.raises(ValueError, match=r"^max_iter must be an integer"):
+        fit_energy(ZOO["chain"](0), "pcd", np.zeros((4, 6), dtype=int), max_iter=max_iter)
 
 
 def test_lbfgs_of_an_rbm_converges():
