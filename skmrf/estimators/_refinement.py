@@ -10,7 +10,6 @@ from ..exact import expectations
 from ..learners import PCD
 from ..likelihood import ais
 from ..samplers.enumerated_states import mode_bound
-from ..training import loop
 from ..training.preconditioning import (
     MatrixPreconditioner,
     PreconditionedSGD,
@@ -18,6 +17,7 @@ from ..training.preconditioning import (
 )
 from ..training.regularization import MIN_GAIN, gain_over_reference, held_out_weights
 from ..training.schedules import LinearRate
+from ._training import run_unless_divergent
 
 N_CHAINS = 512
 N_ANNEALED = 2  # of the chains; more of them bias the model away from probable states
@@ -193,11 +193,7 @@ def choose(start, strengths, settings, fold):
 def _refine(energy, data, settings):
     """Return the model after preconditioned steps of PCD, or None if it does not stay finite."""
     learner, settings = make_learner(), settings_of(settings, energy, data, is_short=True)
-    state = loop.start(energy, learner, data, settings, np.random.default_rng(0))
-    try:
-        return loop.run(learner, data, settings, state).result()
-    except ValueError:
-        return None
+    return run_unless_divergent(energy, learner, data, settings)
 
 
 def _score_rows(energy, fold):

@@ -10,8 +10,9 @@ from .._utils.namespaces import as_numpy
 from .._utils.parameters import check_auto, check_flag, check_number
 from .._utils.rows import drop_incomplete_rows
 from ..learners.base import draw_states, is_solvable
-from ..training import optimizers, penalties, schedules
+from ..training import loop, optimizers, penalties, schedules
 from ..training.settings import Settings
+from ..training.state import DivergenceError
 
 N_STARTS = 512  # rows at which reverse annealing chains of log Z start
 N_ARRAYS = 6  # arrays of the size of the parameters that training keeps in memory
@@ -212,6 +213,15 @@ class TrainingParameters:
         """
         is_default = isinstance(self.learning_rate, str) and self.learning_rate == "adaptive"
         return is_default and optimizer is not None
+
+
+def run_unless_divergent(energy, learner, data, settings):
+    """Return the trained energy of a fit with the seed 0, or None if it does not stay finite."""
+    state = loop.start(energy, learner, data, settings, np.random.default_rng(0))
+    try:
+        return loop.run(learner, data, settings, state).result()
+    except DivergenceError:
+        return None
 
 
 def check_memory(n_parameters, max_bytes, what, remedy):

@@ -16,7 +16,6 @@ from ..learners import PCD, PTT, Exact
 from ..learners.base import has_missing
 from ..likelihood import ais
 from ..structure.chow_liu import fit_pairwise_forest
-from ..training import loop
 from ..training.data_moments import effective_rows
 from ..training.initial_values import independent_columns
 from ..training.preconditioning import (
@@ -27,7 +26,7 @@ from ..training.preconditioning import (
 )
 from ..training.regularization import Fold, choose_path, choose_strength, fit_path
 from ..training.schedules import LinearRate
-from ._training import complete_states, random_states
+from ._training import complete_states, random_states, run_unless_divergent
 
 STRENGTHS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # alpha times the number of rows, of hidden weights
 COUPLED_STRENGTHS = (3000.0, 1000.0, 300.0, 100.0, *STRENGTHS)  # with couplings
@@ -456,11 +455,7 @@ def _fit(energy, data, parameters, alpha, rate, centre=None):
     )  # fmt: skip
     settings = replace(settings, complete=False)
     settings = preconditioned_settings(settings, energy, data, rate, is_short=True)
-    state = loop.start(energy, learner, data, settings, np.random.default_rng(0))
-    try:
-        return loop.run(learner, data, settings, state).result()
-    except ValueError:  # the other rate may be small enough
-        return None
+    return run_unless_divergent(energy, learner, data, settings)
 
 
 def score_rows(energy, rows, start, device):

@@ -11,6 +11,10 @@ from .._utils.parameters import identity_of
 from .._utils.results import History, LatestArray
 
 
+class DivergenceError(ValueError):
+    """Error of training whose parameters do not stay finite."""
+
+
 @dataclass
 class LoopState:
     """State of the training loop between two epochs.
@@ -120,9 +124,9 @@ class LoopState:
         return replace(self, averaged=averaged, n_averaged=n)
 
     def check_finite(self):
-        """Raise a ValueError if any parameter is nan or plus infinity."""
+        """Raise a DivergenceError if any parameter is nan or plus infinity."""
         if any(np.isnan(v).any() or (v == np.inf).any() for v in self.energy.theta.values()):
-            raise ValueError(
+            raise DivergenceError(
                 f"Learning diverged in epoch {self.epoch}: some parameters are not finite. Set a "
                 "smaller learning_rate, or alpha > 0."
             )

@@ -23,7 +23,10 @@ from skmrf import (
     NNMRFClassifier,
     NNMRFDensity,
 )
+from skmrf._utils.rows import Batch
+from skmrf.energies import BipartiteEnergy
 from skmrf.estimators import structure_learner
+from skmrf.estimators._training import TrainingParameters, run_unless_divergent
 from skmrf.learners import PCD, PSMC
 from skmrf.likelihood import ais
 from skmrf.samplers import Product
@@ -204,6 +207,25 @@ def test_divergence_raises(rate, epoch):
     with pytest.raises(ValueError, match=message):
         model.fit(BITS)
     assert not hasattr(model, "energy_")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_other_errors_than_divergence_end_a_comparison(monkeypatch):
+    """A fit that diverges has no model. Other errors are raised."""
+
+    def fail(*_):
+        raise ValueError("an error of the learner")
+
+    energy, learner, rows = BipartiteEnergy(np.zeros((5, 2)), np.zeros(5), np.zeros(2)), PCD(), BITS
+    for rate in (1e308, 0.1):
+        owner = RBM(2, learner, alpha=0.01, learning_rate=rate, optimizer="sgd", max_iter=5)
+        parameters = TrainingParameters.of(owner)
+        settings = parameters.settings(learner, energy, Batch(rows))
+        model = run_unless_divergent(energy, learner, Batch(rows), settings)
+        assert (model is None) == (rate > 1.0)
+    monkeypatch.setattr(PCD, "step", fail)
+    with pytest.raises(ValueError, match="an error of the learner"):
+        run_unless_divergent(energy, learner, Batch(rows), settings)
 
 
 @pytest.mark.parametrize(
