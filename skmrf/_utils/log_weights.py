@@ -20,9 +20,7 @@ def logsumexp(log_weights):
 
 
 def logsumexp_along(logs, axis=0, keepdims=False):
-    """Return the log of the sum of exponentials along an axis.
-
-    Each sum needs at least one entry that is not -inf.
+    """Return the log of the sum of exponentials along an axis; -inf if all terms are zero.
 
     Parameters
     ----------
@@ -39,7 +37,9 @@ def logsumexp_along(logs, axis=0, keepdims=False):
         Logarithms of the sums.
     """
     top = logs.max(axis=axis, keepdims=True)
-    total = np.log(np.exp(logs - top).sum(axis=axis, keepdims=True)) + top
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        total = np.log(np.exp(logs - top).sum(axis=axis, keepdims=True)) + top
     return total if keepdims else total.squeeze(axis)
 
 

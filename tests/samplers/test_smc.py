@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zoo import LAYERED, ZOO, enumerate_states, layers
 
 from skmrf._utils.codes import STATE
-from skmrf._utils.log_weights import logsumexp, normalized_weights
+from skmrf._utils.log_weights import logsumexp, logsumexp_along, normalized_weights
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.samplers import Product, spawn_generators
 from skmrf.samplers.smc import Interpolation, Tempering, equal_log_weights, resample, run_smc
@@ -315,3 +315,14 @@ def test_both_forms_estimate_the_same_z(seed):
         n = len(energy.visible_states)
         assert path.reference.log_probability(states[:, :n]) == pytest.approx(-n * np.log(2.0))
         check_mean_weight(ratios, expected)
+
+
+@pytest.mark.filterwarnings("error")
+def test_sums_along_an_axis_equal_single_sums(seed):
+    logs = np.random.default_rng(seed).normal(0.0, 400.0, (5, 4))
+    logs[:, 0] = -np.inf
+    logs[:3, 1] = -np.inf
+    logs[0, 2] = np.inf
+    expected = [logsumexp(column) for column in logs.T]
+    assert_allclose(logsumexp_along(logs), expected, rtol=1e-12)
+    assert_allclose(logsumexp_along(logs.T, axis=1, keepdims=True)[:, 0], expected, rtol=1e-12)
