@@ -279,7 +279,9 @@ class EarlyStopping(ScoreMonitor):
 
 
 def warn_unconverged(state, settings):
-    """Warn that training reached its limit, unless the best held-out score is old enough.
+    """Warn that training has not converged, unless the best held-out score is old enough.
+
+    A solver that stops by itself without convergence has found no better point.
 
     Parameters
     ----------
@@ -290,11 +292,19 @@ def warn_unconverged(state, settings):
     """
     if state.is_past_best(settings):
         return
-    warn_caller(
+    message = (
         f"Learning had not converged after {state.epoch} epochs ({state.step} updates). Increase "
-        "max_iter, or accept the model as it is (see history_).",
-        ConvergenceWarning,
+        "max_iter, or accept the model as it is (see history_)."
     )
+    if getattr(state.optimizer, "is_done", False):
+        message = (
+            f"L-BFGS stopped after {state.epoch} iterations, because no step along its direction "
+            "increases the objective. The largest entry of the gradient is "
+            f"{state.optimizer.gradient_max:.2g}, above tol={settings.tol:g}. If this is small, "
+            "rounding errors are the reason: set a larger tol. Otherwise set a larger alpha, or "
+            'use optimizer="adam".'
+        )
+    warn_caller(message, ConvergenceWarning)
 
 
 def warn_interrupted(state):

@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from zoo import TABLE_LEARNERS, TABLE_MODELS, VARIATIONAL, ZOO, enumerate_states, model_rows
 
 from skmrf import DiscreteMRF
@@ -375,6 +376,22 @@ class EnumeratedLikelihood(Learner):
         value = rows.weights @ energy.log_potential(batch.X)
         value -= np.logaddexp.reduce(negative.log_weights)
         return value, energy.gradient(positive, negative, batch)
+
+
+class WrongGradient(EnumeratedLikelihood):
+    """Likelihood with a gradient of the wrong sign, along which no point is better."""
+
+    def objective(self, energy, batch, state):
+        value, gradient = super().objective(energy, batch, state)
+        return value, {k: -g for k, g in gradient.items()}
+
+
+def test_line_search_without_a_better_point_warns():
+    X = [[0, 0, 0]] * 5 + [[1, 1, 1]] * 5 + [[1, 1, 0]]
+    message = r"^L-BFGS stopped after \d+ iterations, because no step .* above tol=.* larger tol"
+    with pytest.warns(ConvergenceWarning, match=message) as found:
+        DiscreteMRF(learner=WrongGradient(), alpha=0.1).fit(X)
+    assert not any("max_iter" in str(warning.message) for warning in found)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
