@@ -264,7 +264,10 @@ def hold_out(data, parameters, rng, *, min_rows=1, min_held_out=1):
     n_held_out = max(least, round(parameters.validation_fraction * n))
     if n_held_out >= n:
         raise ValueError(
-            f"early_stopping holds out rows, so X must have at least 2 rows; got n_samples = {n}."
+            "early_stopping holds out a share of validation_fraction="
+            f"{parameters.validation_fraction:g} of the rows, and no row is left for training; got "
+            f"n_samples = {n}. Use more rows, a smaller validation_fraction, or "
+            "early_stopping=False."
         )
     order = rng.permutation(n)
     rows, left = order[n_held_out:], order[:n_held_out]

@@ -185,11 +185,11 @@ def test_sample_errors():
         model.sample(1, random_state="seed")
 
 
-def test_early_stopping_with_too_few_rows_raises():
-    with pytest.raises(
-        ValueError, match="holds out rows, so X must have at least 2 rows; got n_samples = 1"
-    ):
-        DiscreteMRF(early_stopping=True).fit(X[:1])
+@pytest.mark.parametrize(("n", "share"), [(1, 0.1), (4, 0.9)])
+def test_early_stopping_with_too_few_rows_raises(n, share):
+    message = rf"validation_fraction={share} of the rows, .*; got n_samples = {n}\. Use more rows"
+    with pytest.raises(ValueError, match=message):
+        DiscreteMRF(early_stopping=True, validation_fraction=share).fit(X[:n])
 
 
 def test_impossible_evidence():
