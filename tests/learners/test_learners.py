@@ -1,7 +1,9 @@
 """Tests of the interface of all learners, and of exact learners against enumeration."""
 
 import pickle
+import time
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,6 +31,7 @@ from skmrf.learners import (
     PseudoLikelihood,
 )
 from skmrf.learners.pseudo_likelihood import site_log_likelihood
+from skmrf.training.regularization import _time_objective
 
 
 def remove_entries(X, share, rng):
@@ -376,6 +379,19 @@ class EnumeratedLikelihood(Learner):
         value = rows.weights @ energy.log_potential(batch.X)
         value -= np.logaddexp.reduce(negative.log_weights)
         return value, energy.gradient(positive, negative, batch)
+
+
+class SlowObjective(EnumeratedLikelihood):
+    """Likelihood whose evaluation waits, without processor time."""
+
+    def objective(self, energy, batch, state):
+        time.sleep(0.03)
+        return super().objective(energy, batch, state)
+
+
+def test_forecast_of_a_path_has_the_wall_time():
+    fold = SimpleNamespace(reference=ZOO["chain"](0), train=Batch(np.zeros((1, 6), dtype=int)))
+    assert _time_objective(SlowObjective(), fold) >= 0.03
 
 
 class WrongGradient(EnumeratedLikelihood):
