@@ -25,6 +25,7 @@ The first five protocols are in this module. The two protocols of tables are in
 """
 
 from abc import abstractmethod
+from functools import cached_property
 
 import numpy as np
 
@@ -92,6 +93,14 @@ class DiscreteEnergy(FactorGraphConvertible, GibbsEnergy):
     """
 
     n_states: np.ndarray
+
+    def __getstate__(self):
+        """Return the attributes without cached properties, for pickling."""
+        return {
+            k: v
+            for k, v in vars(self).items()
+            if not isinstance(getattr(type(self), k, None), cached_property)
+        }
 
     @abstractmethod
     def moments(self, phase):

@@ -38,10 +38,6 @@ class TableBackedEnergy(DiscreteEnergy):
 
     layout: Layout
 
-    def __getstate__(self):
-        """Return the attributes without arrays that can be computed again, for pickling."""
-        return {k: v for k, v in vars(self).items() if k not in ("_binary", "_states")}
-
     @property
     @abstractmethod
     def flat(self):

@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from zoo import COUPLED, HIDDEN, ZOO
 
 from skmrf import (
     CRF,
@@ -276,6 +277,17 @@ def test_named_models_can_be_saved():
     rows = [["x", 2.5], ["y", None]]
     assert_array_equal(loaded.score_samples(rows), model.score_samples(rows))
     assert loaded.predict(rows).tolist() == [["x", 2.5], ["y", "z"]]
+
+
+@pytest.mark.parametrize("name", ["spin_glass", *COUPLED, "tied_binary"])
+def test_saved_energies_have_no_arrays_of_chains(name, seed):
+    energy = (ZOO | HIDDEN)[name](seed)
+    before = len(pickle.dumps(energy))
+    arrays = energy.conditionals()
+    assert len(pickle.dumps(energy)) == before
+    again = pickle.loads(pickle.dumps(energy)).conditionals()
+    for key, value in arrays._asdict().items():
+        assert_array_equal(getattr(again, key), value)
 
 
 def test_structure_learner_can_be_saved_after_graph_access(models):
