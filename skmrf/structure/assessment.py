@@ -228,23 +228,24 @@ def fisher_information(energy, rows, rng):
         p = normalized_weights(energy.log_potential(X), len(X))
         return _covariance([(sufficient_statistics(energy.form, X), p)])
     n_statistics = sum(v.size for v in energy.theta.values())
-    n_draws = max(MIN_DRAWS, DRAWS_PER_STATISTIC * n_statistics)
+    n_parts = -(-max(MIN_DRAWS, DRAWS_PER_STATISTIC * n_statistics) // N_CHAINS)
+    n_draws = n_parts * N_CHAINS
     equal = np.full(N_CHAINS, 1.0 / N_CHAINS)
     parts = (
         (sufficient_statistics(energy.form, X), equal)
-        for X in _sample_chains(energy, rows, n_draws, rng)
+        for X in _sample_chains(energy, rows, n_parts, rng)
     )
     # corrects the bias of the inverse of a sample covariance
     return _covariance(parts) * (n_draws / (n_draws - n_statistics - 1))
 
 
-def _sample_chains(energy, rows, n_draws, rng):
+def _sample_chains(energy, rows, n_parts, rng):
     """Run Gibbs chains, and yield the states of all chains every few sweeps after the burn-in."""
     p = rows.weights / rows.count
     X = rows.X[rng.choice(len(rows.X), size=N_CHAINS, p=p)]
     generators = spawn_generators(rng, N_CHAINS)
     X, _ = sweep(energy, X, generators, n_sweeps=BURN_IN)
-    for _ in range(-(-n_draws // N_CHAINS)):
+    for _ in range(n_parts):
         X, _ = sweep(energy, X, generators, n_sweeps=THINNING)
         yield X
 

@@ -216,7 +216,7 @@ def test_sampled_covariance_is_corrected_for_bias(monkeypatch):
     parts = [rows.X[:100], rows.X[100:200]]
     monkeypatch.setattr(assessment, "MAX_ENUMERATED_STATES", 1)
     monkeypatch.setattr(assessment, "N_CHAINS", 100)
-    monkeypatch.setattr(assessment, "MIN_DRAWS", 200)
+    monkeypatch.setattr(assessment, "MIN_DRAWS", 150)  # the chains draw 200 states
     monkeypatch.setattr(assessment, "_sample_chains", lambda *_: iter(parts))
     T = assessment.sufficient_statistics(energy.form, rows.X[:200])
     np.testing.assert_allclose(
