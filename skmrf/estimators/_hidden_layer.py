@@ -472,12 +472,13 @@ def describe_hidden_units(energy, data, seed):
     """Return fitted attributes of the hidden units, computed from a random subset of the rows."""
     rng = np.random.default_rng(seed)
     few = rng.permutation(data.X.shape[0])[:N_DESCRIBED_ROWS]
-    rows = dense_rows(data.take(few).X)
-    H = energy.hidden_means(rows)
-    means = H.mean(axis=0, dtype=float)
+    rows = data.take(few)
+    H = energy.hidden_means(dense_rows(rows.X))
+    weights = normalized_weights(rows.log_weights, len(H))
+    means = weights @ H
     H -= means.astype(H.dtype)
     return {
         "hidden_means_": means,
-        "hidden_stds_": np.sqrt(np.einsum("ij,ij->j", H, H) / len(H)).astype(float),
+        "hidden_stds_": np.sqrt(np.einsum("i,ij,ij->j", weights, H, H)),
         **rows_of_log_partition(data, rng),
     }

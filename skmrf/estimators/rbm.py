@@ -134,7 +134,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
     intercept_hidden_ : ndarray of shape (n_components,)
         Hidden biases :math:`b`.
     hidden_means_ : ndarray of shape (n_components,)
-        Mean of ``p(h_j = 1 | v)`` over at most 1000 training rows.
+        Weighted mean of ``p(h_j = 1 | v)`` over at most 1000 training rows.
     hidden_stds_ : ndarray of shape (n_components,)
         Standard deviation of ``p(h_j = 1 | v)`` over the same rows. A hidden unit with a small
         standard deviation has almost the same value for all rows.

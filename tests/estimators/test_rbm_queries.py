@@ -550,3 +550,16 @@ def test_larger_random_weights(n_hidden, seed):
     V = np.random.default_rng(seed).random((4000, 9)) < means
     deviation = np.sqrt((V @ energy.weights).var(axis=0).mean())
     assert 0.4 < deviation * n_hidden**0.25 / 5.0 < 1.8
+
+
+def test_means_of_hidden_units_count_weighted_rows(seed):
+    """A weight of 2 has the effect of two copies of the row."""
+    X = np.random.default_rng(seed).integers(2, size=(60, 4))
+    model = RBM(3, alpha=0.01, max_iter=3, random_state=seed)
+    weights = np.arange(60) % 3
+    model.fit(X, sample_weight=weights)
+    copies = model.transform(np.repeat(X, weights, axis=0))
+    np.testing.assert_allclose(model.hidden_means_, copies.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(model.hidden_stds_, copies.std(axis=0), rtol=1e-4)
+    means = [model.fit(X, sample_weight=w).hidden_means_ for w in (None, np.ones(60))]
+    np.testing.assert_allclose(*means, rtol=1e-9)
