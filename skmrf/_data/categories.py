@@ -10,6 +10,7 @@ import numpy as np
 from .._utils.codes import MAX_STATES, MISSING, STATE
 from .._utils.parameters import show_list
 from .._utils.rows import find_copies, find_unique_rows
+from .._utils.warn import warn_caller
 from .frames import MappedColumns, as_columns, read_columns
 
 __all__ = [
@@ -27,10 +28,12 @@ __all__ = [
     "time_advice",
     "to_floats",
     "unite_categories",
+    "warn_identifiers",
 ]
 
 N_SHOWN = 8  # names or values in an error message
 MAX_REAL_CATEGORIES = 50
+MANY_CATEGORIES = 1000  # of an identifier, which has a category for every second row at least
 GRID_RATIO, GRID_TOLERANCE = 4, 1e-3  # places of a grid per value, and rounding errors of a place
 MAX_PLACES, LEAST = 1e15, 1e-300
 GIVE_ALL = "Give all categories in categories= before fit"
@@ -340,6 +343,16 @@ def _check_count(categories, name):
             "Drop identifier columns, or merge rare categories."
         )
     return categories
+
+
+def warn_identifiers(names, n_states, n_rows):
+    """Warn about columns with so many categories that most of them occur in one row."""
+    for i in np.flatnonzero(np.asarray(n_states) > max(MANY_CATEGORIES, 0.5 * n_rows)):
+        warn_caller(
+            f"Column {names[i]!r} has {n_states[i]} categories in {n_rows} rows. A model cannot "
+            "learn from so few rows of each category, and the fit takes much time and memory. Drop "
+            "identifier columns, or merge rare categories."
+        )
 
 
 def check_categories(categories, names):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._data.categories import warn_identifiers
 from .._utils.codes import MISSING
 from .._utils.rows import has_missing
 from .._utils.warn import warn_caller
@@ -38,7 +39,6 @@ MAX_WORK_OF_CENTRES = 5e7  # the same of all folds, if the centre is chosen by t
 PATH_ITERATIONS = 100  # of a fit on the path, at most
 PATH_GAIN = 5e-5  # nats per state of a mean column; with a smaller gain, a fit on the path ends
 FINAL_GAIN = 1e-5  # nats; the same for the final fit
-MANY_CATEGORIES = 1000  # of an identifier, which has a category for every second row at least
 MIN_ROWS_TO_SPLIT = 2000  # with fewer rows, cross-validation instead of one split
 MAX_CROSS_VALIDATED = 100_000  # parameters
 MIN_HELD_OUT, MAX_HELD_OUT = 500, 5000
@@ -122,7 +122,7 @@ def continue_plan(previous, learner, parameters):
     return impute_and_refit(plan, parameters)
 
 
-def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
+def plan_fit(energy, data, learner, parameters, names, drop_zero_tables=False):
     """Choose the learner and the penalty strength of a fit where they are "auto".
 
     Parameters
@@ -135,6 +135,8 @@ def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
         Learner that was given; None for "auto".
     parameters : TrainingParameters
         Parameters of the estimator. The alpha may be "auto".
+    names : list
+        Names of the columns, for warnings.
     drop_zero_tables : bool, default=False
         Whether the model has only the cliques of the reference model if this model is best.
 
@@ -144,7 +146,7 @@ def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
         Learner, penalty and initial model.
     """
     is_auto_alpha = isinstance(parameters.alpha, str)
-    _warn_identifiers(data, energy.n_states)
+    warn_identifiers(names, energy.n_states, len(data.X))
     if parameters.is_partial:
         alpha = 1.0 / effective_rows(data) if is_auto_alpha else parameters.alpha
         return Plan(learner or PCD(), alpha, energy, None, None, data)
@@ -166,17 +168,6 @@ def plan_fit(energy, data, learner, parameters, *, drop_zero_tables=False):
         small = plan.reference.without_zero_tables()
         return plan._replace(start=small, reference=small)
     return plan
-
-
-def _warn_identifiers(data, n_states):
-    """Warn about columns with so many categories that most of them occur in one row."""
-    limit = max(MANY_CATEGORIES, 0.5 * len(data.X))
-    for i in np.flatnonzero(np.asarray(n_states) > limit):
-        warn_caller(
-            f"Column {i} has {n_states[i]} categories in {len(data.X)} rows. A model cannot learn "
-            "from so few rows of each category, and the fit takes much time and memory. Drop "
-            "identifier columns, or merge rare categories."
-        )
 
 
 def choose_pairs(data, n_states):

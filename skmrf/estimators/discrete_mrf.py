@@ -355,7 +355,7 @@ class DiscreteMRF(VisibleEstimator):
                 start = _independent_columns(layout, data, self.tie)
                 has_choice = isinstance(self.cliques, str) and self.cliques == "auto"
                 with session.parallel():
-                    plan = plan_fit(start, data, learner, parameters, drop_zero_tables=has_choice)
+                    plan = plan_fit(start, data, learner, parameters, encoder.names, has_choice)
                 session.energy = plan.start
             attributes = self._train(session, plan, parameters, encoder)
             vars(self).update(attributes)

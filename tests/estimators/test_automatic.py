@@ -316,8 +316,8 @@ def test_compilation_is_no_part_of_the_forecast(monkeypatch):
 
 
 def test_identifiers_are_named():
-    X = np.column_stack([np.arange(1200) % 3, np.arange(1200)])
-    with pytest.warns(UserWarning, match="Column 1 has 1200 categories in 1200 rows.*identifier"):
+    X = pd.DataFrame({"group": np.arange(1200) % 3, "key": np.arange(1200)})
+    with pytest.warns(UserWarning, match="Column 'key' has 1200 categories in 1200 rows.*ident"):
         DiscreteMRF("independent", learner="pseudo-likelihood", alpha=1.0, max_iter=1).fit(X)
 
 
