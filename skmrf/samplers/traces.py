@@ -336,7 +336,7 @@ def _distance(a, b):
 
 
 def _autocorrelation_time(values):
-    """Return the integrated autocorrelation time of chains, up to the first negative sum."""
+    """Return the integrated autocorrelation time of chains, up to a correlation of 0.05."""
     centred = values - values.mean()
     n, variance, time = len(values), float((centred**2).mean()), 1.0
     for lag in range(1, n // 2):

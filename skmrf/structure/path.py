@@ -111,7 +111,7 @@ def _edge_values(energy, columns):
 
 
 class Recorder(SilentReports):
-    """Progress reports that record the edge parameters after each update."""
+    """Progress reports that record the edge parameters after each epoch."""
 
     def __init__(self, path, reports):
         self.path = path

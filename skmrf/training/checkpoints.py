@@ -163,12 +163,14 @@ class Checkpoint:
 
     To resume a fit that was killed, call ``fit`` with the same arguments. The fit continues after
     the last epoch in the file and returns the same model as an uninterrupted fit, bit for bit. If
-    the fit in the file is complete, ``fit`` returns its model at once.
+    the fit in the file is complete, ``fit`` returns its model without training. With
+    ``alpha="auto"``, ``DiscreteMRF``, ``BoltzmannMachine`` and ``RBM`` repeat the choice of the
+    penalty, which is made before training.
 
     Some estimators are trained in parts, and resume after the last part in the file:
     ``MRFStructureLearner`` after the search for the graph and after each bootstrap,
     ``NNMRFClassifier`` after each member, and ``NNMRFBayesClassifier`` after the density of each
-    class.
+    class. ``NNMRFDensity`` with ``GaussianPotentials``, the default, is a single part.
 
     Parameters
     ----------

@@ -180,7 +180,7 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
 
 
 def _work_of_update(energy, data, settings):
-    """Return the parameters times the rows of an update, and whether it may move chains."""
+    """Return the parameters times the rows of an update, and whether training is stochastic."""
     n_rows, is_stochastic = data.X.shape[0], settings.optimizer is not None
     n_used = min(settings.batch_size or n_rows, n_rows) if is_stochastic else n_rows
     return n_used * sum(v.size for v in energy.theta.values()), is_stochastic
