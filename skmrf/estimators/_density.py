@@ -388,7 +388,9 @@ class VisibleEstimator(EnergyEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Normalised log-likelihoods ``log p(observed entries)``.
+            Normalised log-likelihoods ``log p(observed entries)``. With hidden units, rows with
+            more than 10 missing entries are estimates of annealed importance sampling, without a
+            standard error. A warning says so if they are uncertain.
         """
 
         def sum_rows(X):

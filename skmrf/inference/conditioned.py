@@ -9,6 +9,7 @@ import numpy as np
 from .._utils.codes import MISSING, STATE, check_evidence
 from .._utils.interrupts import limit_time, remaining_time
 from .._utils.parameters import check_bytes, check_choice, check_generator, check_options
+from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..energies.protocols import factor_graph_of
 from ..exact import elimination
@@ -142,6 +143,14 @@ def restrict_order(order, observed):
         return order
     order = chained_bp.check_order(order, len(observed))
     return (np.cumsum(~observed) - 1)[order[~observed[order]]]
+
+
+def warn_inexact_samples():
+    """Warn that samples are states of Gibbs chains, not exact draws."""
+    warn_caller(
+        "Exact sampling needs too much memory or time. The samples are states of Gibbs chains, "
+        "which only approximate the distribution. If memory is the reason, increase max_bytes.",
+    )
 
 
 def call_method(methods, method, model, options, **arguments):

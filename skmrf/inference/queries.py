@@ -13,9 +13,8 @@ from .._utils.warn import warn_caller
 from ..energies.protocols import check_energy
 from ..exact.elimination import DEFAULT_MAX_BYTES
 from ..likelihood import log_partition_bounds
-from .conditioned import ConditionedModel, answer, restrict_order
+from .conditioned import ConditionedModel, answer, restrict_order, warn_inexact_samples
 from .methods import MARGINAL_MODES, MARGINALS, MODES, SAMPLES
-from .row_queries import warn_inexact_samples
 
 
 def log_partition(

@@ -6,8 +6,8 @@ import numpy as np
 
 from .._utils.codes import MISSING, STATE
 from .._utils.interrupts import remaining_time
-from .._utils.log_weights import log_mean_exp
-from .._utils.warn import warn_caller
+from .._utils.log_weights import effective_sample_size, log_mean_exp
+from .._utils.warn import LogPartitionWarning, warn_caller
 from ..exact import elimination
 from ..exact.completion import Completion, are_layer_sums_quick, draw_visible
 from ..exact.elimination import DEFAULT_MAX_BYTES
@@ -16,7 +16,7 @@ from ..exact.expectations import max_quick_entries
 from ..likelihood import ais
 from ..likelihood.bounds import exact_entries
 from ..samplers import Product, gibbs_queries, spawn_generators, sweep
-from .conditioned import ConditionedModel, row_evidence
+from .conditioned import ConditionedModel, row_evidence, warn_inexact_samples
 from .methods import MARGINALS, SAMPLES
 
 MAX_ENUMERATED = 10  # missing entries of a row, with hidden units summed out
@@ -25,6 +25,7 @@ QUICK_ENTRIES = 2e6  # of an elimination for one row that takes about 0.1 s, as 
 N_CHAINS, N_SWEEPS, N_RECORDS = 64, 400, 50  # of a row with more missing entries
 FEW_BLOCKS = {"n_chains": 64, "n_sweeps": 50}  # the same with block moves
 N_TEMPERATURES, ROWS_AT_ONCE = 1000, 64
+MIN_SIZE = 3.0  # effective number of chains, below which an estimate is uncertain
 PATH = np.minimum(np.linspace(0.0, 2.0, N_SWEEPS + 1), 1.0)
 COLDEST = 4.0  # inverse temperature of the search for a mode
 ROUNDING = 1e-9  # nats
@@ -306,19 +307,11 @@ def _impute_rows(graph, X, plan, max_bytes, impute_exactly, approximate):
     return out
 
 
-def warn_inexact_samples():
-    """Warn that samples are states of Gibbs chains, not exact draws."""
-    warn_caller(
-        "Exact sampling needs too much memory or time. The samples are states of Gibbs chains, "
-        "which only approximate the distribution. If memory is the reason, increase max_bytes.",
-    )
-
-
 def latent_log_partitions(energy, X, *, rng=None):
     """Return the result of :func:`row_log_partitions` for a model with hidden units.
 
     Rows with at most 10 missing entries are exact. The others are estimated by annealed importance
-    sampling.
+    sampling with 64 chains. A warning says so if the weights of few chains dominate an estimate.
 
     Parameters
     ----------
@@ -334,14 +327,21 @@ def latent_log_partitions(energy, X, *, rng=None):
     ndarray of shape (n_rows,)
         Unnormalised log-probabilities of the observed entries, in nats.
     """
-    out, rng = np.empty(len(X)), np.random.default_rng(rng)
+    out, rng, least_size = np.empty(len(X)), np.random.default_rng(rng), np.inf
     for rows, _, log_f in _enumerate_missing(energy, X):
         out[rows] = np.logaddexp.reduce(log_f, axis=1)
     n_observed = (X != MISSING).sum(axis=1)
     for rows, chains in _start_chains(energy, X, rng):
-        _, log_weights = chains.sweep(np.linspace(0.0, 1.0, N_TEMPERATURES + 1))
-        means = [log_mean_exp(w) for w in log_weights.reshape(len(rows), -1)]
-        out[rows] = means - n_observed[rows] * np.log(2.0)
+        _, logs = chains.sweep(np.linspace(0.0, 1.0, N_TEMPERATURES + 1))
+        logs = np.split(logs, len(rows))
+        out[rows] = [log_mean_exp(w) for w in logs] - n_observed[rows] * np.log(2.0)
+        least_size = min([least_size, *map(effective_sample_size, logs)])
+    if least_size < MIN_SIZE:
+        warn_caller(
+            "Log-likelihoods of rows with more than 10 missing entries are uncertain: as few as "
+            f"{least_size:.1f} of {N_CHAINS} annealed chains are effective. Impute more entries.",
+            LogPartitionWarning,
+        )
     return out
 
 

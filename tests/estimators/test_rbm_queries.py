@@ -27,11 +27,13 @@ from zoo import layers
 from skmrf import RBM, CRBMStructuredPredictor
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.rows import Batch
+from skmrf._utils.warn import LogPartitionWarning
 from skmrf.energies import BipartiteEnergy
 from skmrf.estimators import _density
 from skmrf.estimators._hidden_layer import initial_layers, random_layers
 from skmrf.exact import enumeration
-from skmrf.inference.row_queries import latent_samples
+from skmrf.inference import row_queries
+from skmrf.inference.row_queries import latent_log_partitions, latent_samples
 from skmrf.learners import BP, CD, MSSVM, PCD, PSMC
 from skmrf.likelihood import log_partition_bounds
 
@@ -563,3 +565,17 @@ def test_means_of_hidden_units_count_weighted_rows(seed):
     np.testing.assert_allclose(model.hidden_stds_, copies.std(axis=0), rtol=1e-4)
     means = [model.fit(X, sample_weight=w).hidden_means_ for w in (None, np.ones(60))]
     np.testing.assert_allclose(*means, rtol=1e-9)
+
+
+def test_estimates_of_few_effective_chains_warn(seed, monkeypatch):
+    """Weights of a spin glass separate chains that are annealed quickly; small weights do not."""
+    monkeypatch.setattr(row_queries, "N_TEMPERATURES", 2)
+    rng = np.random.default_rng(seed)
+    weights, rows = rng.normal(size=(30, 30)), np.full((2, 30), MISSING)
+    glass, weak = (BipartiteEnergy(c * weights, np.zeros(30), np.zeros(30)) for c in (60.0, 0.01))
+    with pytest.warns(LogPartitionWarning, match="more than 10 missing entries are uncertain"):
+        latent_log_partitions(glass, rows, rng=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        latent_log_partitions(weak, rows, rng=seed)
+        latent_log_partitions(glass, np.zeros((2, 30), dtype=STATE), rng=seed)  # exact
