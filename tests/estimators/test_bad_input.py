@@ -288,7 +288,7 @@ def test_queries_of_two_state_models(model):
     with pytest.raises(ValueError, match="Column 0 holds 5"):
         model.fit(np.array([[5, 0]]))
     assert model.score(pd.DataFrame(X, columns=["a", "b"])) == before
-    with pytest.raises(ValueError, match="holds out rows, so X must have at least 2"):
+    with pytest.raises(ValueError, match="no row is left for training; got n_samples = 1"):
         clone(model).set_params(early_stopping=True).fit(X[:1])
 
 
@@ -460,7 +460,7 @@ def test_failing_fits_of_conditional_models_leave_the_previous_one():
         model.fit(X[:, ::-1], OUTPUTS)
     np.testing.assert_array_equal(model.decision_function(names), before)
     assert model.feature_names_in_.tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="holds out rows, so X must have at least 2"):
+    with pytest.raises(ValueError, match="no row is left for training; got n_samples = 1"):
         conditional(early_stopping=True).fit(X[:1], OUTPUTS[:1])
 
 
