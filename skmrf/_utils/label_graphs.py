@@ -1,6 +1,7 @@
 """Examples of a conditional random field: nodes with features, edges and labels."""
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,28 @@ class LabelGraphs:
             parts["edges"] = self.edges[edges] + shift[:, None]
             parts["edge_types"] = self.edge_types[edges]
         return replace(self, labels=self.labels[nodes], cache={}, **parts)
+
+    def cut(self, n_parts):
+        """Return chains that are cut into parts of successive nodes.
+
+        Parameters
+        ----------
+        n_parts : int
+            Number of parts of each chain. Chains with fewer nodes have a part for each node.
+
+        Returns
+        -------
+        graphs : LabelGraphs
+            Parts of the chains.
+        counts : list of int
+            Number of parts of each chain.
+        """
+        limits = [
+            np.linspace(first, last, min(n_parts, last - first) + 1).astype(np.int64)[1:]
+            for first, last in pairwise(self.node_ptr.tolist())
+        ]
+        node_ptr = np.concatenate([[0], *limits])
+        return replace(self, node_ptr=node_ptr, cache={}), [len(v) for v in limits]
 
     @property
     def chain_edges(self):

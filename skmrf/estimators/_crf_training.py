@@ -3,21 +3,27 @@
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
+from .._utils.codes import MISSING
 from .._utils.label_graphs import observed_pairs
+from .._utils.log_weights import normalized_weights
 from .._utils.rows import Batch
 from ..energies.crf import CRFEnergy, without_labels
 from ..likelihood import label_graphs
 from ..training import loop
+from ..training.logistic_start import mean_and_error
 from ..training.schedules import ConstantRate
 
 N_DENSE = 10**6  # largest number of weights for which each feature has a weight for each label
-MIN_EXAMPLES = 10  # with fewer examples, alpha="auto" is the default strength
-HELD_OUT = 0.15
-FACTOR, MAX_TRIALS, N_TRIAL_ITER = 3.0, 4, 30
+MIN_EXAMPLES = 50  # with fewer examples, alpha is chosen by cross-validation
+MIN_CYCLIC = 10  # with fewer examples with cycles, alpha is the default strength
+N_FOLDS, HELD_OUT = 5, 0.15
+MIN_LABELS = 30  # with fewer labels, alpha is not smaller than the default strength
+FACTOR, MAX_TRIALS, N_TRIAL_ITER = 3.0, 6, 30
 N_PERCEPTRON_EPOCHS = 20
 # A Newton step gains g**2 / (2 c) for the gradient g and the curvature c, here 1 / 2000.
 GAIN_OF_STEP = 1000.0
@@ -110,11 +116,62 @@ def default_alpha(n_examples):
     return 2.0 / n_examples
 
 
+class _Fold(NamedTuple):
+    """Training examples and held-out examples of a fold.
+
+    Attributes
+    ----------
+    train, held_out : Batch
+        Training examples and held-out examples.
+    weights : ndarray of shape (n_held_out,)
+        Weights of the held-out examples.
+    """
+
+    train: Batch
+    held_out: Batch
+    weights: np.ndarray
+
+
+def _divide(data, rng):
+    """Return the folds of a cross-validation, or one fold if there are many examples.
+
+    Held-out labels that the training examples of a fold do not have are missing. There are no folds
+    for one example, or for few examples with cycles, whose fits take long.
+    """
+    n, has_cycles = len(data.X), data.X.trees is None
+    if n < (MIN_CYCLIC if has_cycles else 2):
+        return []
+    order, weights = rng.permutation(n), normalized_weights(data.log_weights, n)
+    parts = [order[: max(1, round(HELD_OUT * n))]]
+    if n < MIN_EXAMPLES and not has_cycles:
+        parts = np.array_split(order, min(N_FOLDS, n))
+    folds = []
+    for part in map(np.sort, parts):
+        train, held_out = data.take(np.setdiff1d(order, part)), data.take(part)
+        labels = held_out.X.labels
+        labels = np.where(np.isin(labels, train.X.labels), labels, MISSING)
+        held_out = held_out._replace(X=held_out.X.with_labels(labels))
+        folds.append(_Fold(train, held_out, weights[part]))
+    return folds
+
+
+def _cut(data):
+    """Return the examples. Chains are cut into parts if they are too few for the folds."""
+    n = len(data.X)
+    if n >= N_FOLDS or data.X.edges is not None:
+        return data
+    graphs, counts = data.X.cut(-(-N_FOLDS // n))
+    logs = data.log_weights
+    return _keep_labelled(Batch(graphs, None, None if logs is None else np.repeat(logs, counts)))
+
+
 def choose_alpha(learner, energy, data, parameters, rng):
     """Choose the strength of the penalty by the log-likelihood of held-out examples.
 
     Strengths that differ by a factor of three are compared, starting at two divided by the number
-    of examples. Each fit starts at the parameters of the fit before it.
+    of examples. Each fit starts at the parameters of the fit before it. In a cross-validation,
+    another strength is chosen if it increases the log-likelihood by more than one standard error.
+    With few labels, only larger strengths are compared.
 
     Parameters
     ----------
@@ -123,7 +180,8 @@ def choose_alpha(learner, energy, data, parameters, rng):
     energy : CRFEnergy
         Initial energy.
     data : Batch
-        Training examples.
+        Training examples. Up to 49 are divided into folds if they have no cycles, and up to 4
+        chains are cut into parts.
     parameters : TrainingParameters
         Parameters of the estimator.
     rng : numpy.random.Generator
@@ -133,43 +191,73 @@ def choose_alpha(learner, energy, data, parameters, rng):
     -------
     alpha : float
         Strength of the penalty.
-    path : dict of str to ndarray
-        Strengths, and their held-out log-likelihoods of an example in nats.
+    path : dict of str to ndarray, or None
+        Strengths, and their held-out log-likelihoods of an example in nats. None if there are
+        too few examples to choose the strength.
     energy : CRFEnergy
         Energy at which the fit to all examples can start.
     interrupted : bool
         Whether Ctrl-C stopped the choice.
     """
-    n = len(data.X)
-    order, n_held_out = rng.permutation(n), max(1, round(HELD_OUT * n))
-    held_out, train = data.take(np.sort(order[:n_held_out])), data.take(np.sort(order[n_held_out:]))
-    score = held_out_score(learner, held_out)
-    trials, step, exponent = {}, 1, 0
-    best_energy = energy
-    for _ in range(MAX_TRIALS):
-        alpha = default_alpha(n) * FACTOR**exponent
-        trial = replace(parameters, max_iter=N_TRIAL_ITER, average=False)
-        settings = replace(make_settings(trial, learner, energy, train, alpha), complete=False)
-        state = loop.start(energy, learner, train, settings, rng)
-        state = loop.run(learner, train, settings, state)
-        energy = state.energy
-        trials[exponent] = score(energy, state)
-        best = max(trials, key=trials.get)
-        if best == exponent:
-            best_energy = energy
-        if state.interrupted:
+    first, parts = default_alpha(len(data.X)), _cut(data)
+    folds, scale = _divide(parts, rng), len(parts.X) / len(data.X)
+    if not folds:
+        return first, None, energy, False
+    parameters = replace(parameters, max_iter=N_TRIAL_ITER, average=False)
+    weights = np.concatenate([fold.weights for fold in folds])
+    weights /= weights.sum()
+    n_errors = 1.0 if len(folds) > 1 else 0.0
+    trials, energies, best, step = {}, [energy] * len(folds), 0, 1
+    best_energy, is_interrupted = energy, False
+    while len(trials) < MAX_TRIALS and not is_interrupted:
+        exponent = best + step if trials else 0
+        alpha = first * FACTOR**exponent / scale
+        energies, scores, is_interrupted = _fit_folds(
+            learner, energies, folds, parameters, alpha, rng
+        )
+        if len(scores) < len(weights):
             break
-        if best != exponent and len(trials) == 2:
+        trials[exponent] = scores
+        gain, error = mean_and_error(scores - trials[best], weights)
+        if exponent == 0 or gain > n_errors * error:
+            best, best_energy = exponent, energies[0]
+        elif len(trials) > 2 or np.count_nonzero(data.X.labels >= 0) < MIN_LABELS:
+            break
+        else:
             step = -1
-        elif best != exponent:
-            break
-        exponent = best + step
     exponents = sorted(trials)
     path = {
-        "alphas": default_alpha(n) * FACTOR ** np.array(exponents, dtype=float),
-        "log_likelihoods": np.array([trials[k] for k in exponents]),
+        "alphas": first * FACTOR ** np.array(exponents, dtype=float),
+        "log_likelihoods": np.array([scale * (trials[k] @ weights) for k in exponents]),
     }
-    return default_alpha(n) * FACTOR**best, path, best_energy, state.interrupted
+    return first * FACTOR**best, path, best_energy, is_interrupted
+
+
+def _fit_folds(learner, energies, folds, parameters, alpha, rng):
+    """Fit a model to each fold.
+
+    Returns
+    -------
+    energies : list of CRFEnergy
+        Fitted models.
+    scores : ndarray of shape (n_held_out,)
+        Log-likelihoods of the held-out examples of these models in nats.
+    interrupted : bool
+        Whether Ctrl-C stopped a fit. Later folds are then not fitted.
+    """
+    infer = partial(label_graphs.sums, method=learner.inference, **learner.solver_options())
+    fitted, scores, is_interrupted = [], [], False
+    for energy, fold in zip(energies, folds, strict=True):
+        settings = make_settings(parameters, learner, energy, fold.train, alpha)
+        settings = replace(settings, complete=False)
+        state = loop.start(energy, learner, fold.train, settings, rng)
+        state = loop.run(learner, fold.train, settings, state)
+        fitted.append(state.energy)
+        scores.append(log_likelihoods(state.energy, fold.held_out.X, infer))
+        is_interrupted = state.interrupted
+        if is_interrupted:
+            break
+    return fitted, np.concatenate(scores), is_interrupted
 
 
 def held_out_score(learner, held_out):
@@ -246,17 +334,25 @@ def keep_known(graphs, sample_weight):
     Batch
         Examples and their log weights.
     """
-    is_used = np.bincount(graphs.example_of_node, graphs.labels >= 0, minlength=len(graphs)) > 0
     log_weights = None
     if sample_weight is not None:
-        is_used &= sample_weight > 0
         with np.errstate(divide="ignore"):
             log_weights = np.log(sample_weight)
-    if not is_used.any():
+    data = _keep_labelled(Batch(graphs, None, log_weights))
+    if sample_weight is not None:
+        data = data.take(data.log_weights > -np.inf)
+    if not len(data.X):
         raise ValueError(
             "No example has both a known label and a positive weight; at least one is needed."
         )
-    return Batch(graphs, None, log_weights).take(is_used)
+    return data
+
+
+def _keep_labelled(data):
+    """Return the examples that have a known label."""
+    graphs = data.X
+    is_known = np.bincount(graphs.example_of_node, graphs.labels >= 0, minlength=len(graphs))
+    return data.take(is_known > 0)
 
 
 def check_edge_features(energy, graphs):

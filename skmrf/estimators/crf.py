@@ -18,7 +18,6 @@ from ..training import loop
 from ._base import LearnedEstimator, unchanged_on_error
 from ._crf_queries import CRFQueries
 from ._crf_training import (
-    MIN_EXAMPLES,
     check_edge_features,
     choose_alpha,
     default_alpha,
@@ -88,9 +87,11 @@ class CRF(CRFQueries, LearnedEstimator):
     alpha : float or "auto", default="auto"
         Strength of the penalty, which is subtracted from the mean log-likelihood of an example in
         nats. The penalty "l2" is ``alpha / 2`` times the sum of squares. "auto" chooses the
-        strength by the log-likelihood of held-out examples. Learners without likelihood, and fits
-        to fewer than 10 examples, use 2 divided by the number of examples. The perceptron has no
-        penalty by default.
+        strength by the log-likelihood of held-out examples. Fewer than 50 examples without cycles
+        are divided for a cross-validation, and fewer than 5 chains are cut into parts. With fewer
+        than 30 labels, the strength is at least 2 divided by the number of examples. Learners
+        without likelihood, a single tree, and fits to fewer than 10 graphs with cycles use 2
+        divided by the number of examples. The perceptron has no penalty by default.
     feature_labels : {"auto", "all", "observed"}, default="auto"
         Pairs of a feature and a label that have a weight: all pairs, or those that occur in the
         training examples. "auto" is "observed" for sparse features with more than a million pairs.
@@ -347,7 +348,7 @@ class CRF(CRFQueries, LearnedEstimator):
         if not learner.has_margin:
             return 0.0, None
         is_solved = learner.deterministic and self.optimizer in ("auto", "lbfgs")
-        if len(data.X) < MIN_EXAMPLES or not (is_solved and learner.has_probabilities):
+        if not (is_solved and learner.has_probabilities):
             return default_alpha(len(data.X)), None
         rng = session.rng.spawn(1)[0]
         chosen = choose_alpha(learner, session.energy, data, parameters, rng)

@@ -1,4 +1,4 @@
-"""Tests of sequences: structured sequences, and corrections for alignments of proteins."""
+"""Tests of sequences: structured sequences, features, scores, and alignments of proteins."""
 
 import re
 import tracemalloc
@@ -13,8 +13,10 @@ from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
 from twins import enumerate_structured_sequences
 
+from skmrf import CRF, SequenceVectorizer
 from skmrf.datasets import alignments, make_structured_sequences
 from skmrf.datasets.alignments import average_product_correction, similarity_weights
+from skmrf.metrics import sequence_scores
 
 N_SEQUENCES = [10, 16, 26, 41, 64, 100, 157, 247, 388, 609, 956, 1501, 2357, 3701]
 
@@ -374,3 +376,64 @@ def test_unhashable_entries_raise():
     X[:, 0] = [[1], [2]]
     with pytest.raises(TypeError, match="hashable"):
         similarity_weights(X)
+
+
+def test_vectorizer():
+    X = [[{"w": "a", "n": 2}, {"w": "b", "flag": True}], [{"w": "a"}]]
+    vectorizer = SequenceVectorizer(
+        {"w": [-1, 0], "n": [0]}, conjunctions=[[("w", 0), ("w", 1)], [("w", 0), ("n", 0)]]
+    )
+    names = vectorizer.fit(X).get_feature_names_out().tolist()
+    first = dict(zip(names, vectorizer.transform(X)[0].toarray()[0], strict=True))
+    assert {k: v for k, v in first.items() if v} == {
+        "w[-1]=<-1>": 1.0, "w[0]=a": 1.0, "n[0]": 2.0, "w[0]=a|w[1]=b": 1.0, "w[0]=a|n[0]": 2.0,
+    }  # fmt: skip
+    assert vectorizer.count_unseen([[{"w": "z"}]]) == 2
+    assert vectorizer.transform([[{"w": "z"}]])[0].nnz == 1
+    hashed = SequenceVectorizer(n_columns=16).fit_transform(X)
+    assert hashed[0].shape == (2, 16)
+    assert hashed[0].sum() == 5.0
+    rare = SequenceVectorizer({"w": [0]}, min_count=2).fit(X)
+    assert list(rare.vocabulary_) == ["w[0]=a"]
+    with pytest.raises(ValueError, match="Feature 'w' of position 1 of sequence 0 is"):
+        SequenceVectorizer().fit([[{"w": "a"}, {"w": object()}]])
+    with pytest.raises(ValueError, match="Feature 'n' of position 1 of sequence 0 is inf"):
+        SequenceVectorizer().fit([[{"n": 1}, {"n": 10**400}]])
+    with pytest.raises(
+        ValueError, match="Position 1 of sequence 0 of X is 'cat'; it must be a dict"
+    ):
+        SequenceVectorizer().fit([[{"w": "the"}, "cat"]])
+    with pytest.raises(ValueError, match="Sequence 0 of X must be a list of dicts"):
+        vectorizer.transform([{"w": "the"}])
+    with pytest.raises(ValueError, match="Position 0 of sequence 1 of X is"):
+        CRF().fit([[{"w": "the"}], np.ones((1, 1))], [["d"], ["n"]])
+
+
+@pytest.mark.parametrize(
+    ("windows", "conjunctions", "message"),
+    [
+        ({"w": -1}, None, r"windows must be a dict .*; got \{'w': -1\}"),
+        ({"w": ["a"]}, None, "windows must be a dict"),
+        ({"w": "01"}, None, "windows must be a dict"),
+        (["w"], None, "windows must be a dict"),
+        (None, [["w", "n"]], r"list of pairs of a key and an integer.*; got \['w', 'n'\]"),
+        (None, [[("w", "n")]], "list of pairs of a key and an integer"),
+    ],
+)
+def test_invalid_templates(windows, conjunctions, message):
+    with pytest.raises(ValueError, match=message):
+        SequenceVectorizer(windows, conjunctions=conjunctions).fit([[{"w": "a"}]])
+
+
+def test_scores_of_sequences():
+    true = [["B-x", "I-x", "O", "B-y"], ["O", "I-x", "I-y"], ["O"]]
+    wrong = [["B-x", "I-x", "O", "B-x"], ["O", "I-x", "O"], ["O"]]
+    scores = sequence_scores(true, wrong)
+    assert_allclose(scores["label_accuracy"], 6 / 8)
+    assert_allclose(scores["sequence_accuracy"], 1 / 3)
+    assert_allclose(scores["span_precision"], 2 / 3)  # three spans are found, four are true
+    assert_allclose(scores["span_recall"], 2 / 4)
+    assert_allclose(scores["span_f1"], 4 / 7)
+    assert "span_f1" not in sequence_scores([["A"]], [["A"]])
+    with pytest.raises(ValueError, match="Sequence 0 has 4 true labels, but 1 predicted"):
+        sequence_scores(true[:1], [["O"]])
