@@ -308,7 +308,13 @@ class OutputEncoder:
     @classmethod
     def of(cls, y, classes=None):
         """Create an encoder for binary targets; ``classes`` lists the labels of a single output."""
-        y = np.asarray(dense_rows(y))
+        try:
+            y = np.asarray(dense_rows(y))
+        except ValueError as error:
+            raise ValueError(
+                "The rows of y have different numbers of outputs; each row needs a 0 or 1 for each "
+                "output. Convert lists of labels with sklearn.preprocessing.MultiLabelBinarizer."
+            ) from error
         if y.ndim <= 1:
             return cls(find_labels(y) if classes is None else classes, ())
         if classes is not None and not np.array_equal(classes, [0, 1]):

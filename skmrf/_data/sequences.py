@@ -89,7 +89,7 @@ def _is_row(first):
     if isinstance(first, np.ndarray) or not is_numpy(first):
         return first.ndim < 2 and first.dtype != object
     if isinstance(first, list | tuple):
-        return len(first) > 0 and all(np.ndim(v) == 0 and not isinstance(v, dict) for v in first)
+        return len(first) > 0 and not any(isinstance(v, dict | set) or np.ndim(v) for v in first)
     return not (isinstance(first, dict) or sparse.issparse(first) or _is_frame(first))
 
 
@@ -267,8 +267,8 @@ def _check_part(x, example, *, name="Sequence"):
         )  # fmt: skip
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} {example} of X must be an array of numbers of shape (length, n_features); "
-            f"{str(error).partition(chr(10))[0]}"
+            f"{name} {example} of X must be an array of numbers of shape (length, n_features). If "
+            "positions are lists of features, convert them to dicts: dict.fromkeys(features, 1.0)."
         ) from error
     if part.shape[0] == 0:
         raise ValueError(f"{name} {example} of X is empty; remove it, also from y.")

@@ -28,7 +28,8 @@ def sequence_scores(y_true, y_pred):
     Raises
     ------
     ValueError
-        If a sequence has different numbers of true and predicted labels. The message names it.
+        If there are no labels, or if a sequence has different numbers of true and predicted labels.
+        The message names the sequence.
 
     References
     ----------
@@ -44,6 +45,8 @@ def sequence_scores(y_true, y_pred):
     """
     true, predicted = ([list(labels) for labels in y] for y in (y_true, y_pred))
     _check_lengths(true, predicted)
+    if not any(true):
+        raise ValueError("y_true has no labels; the scores need at least one.")
     pairs = list(zip(true, predicted, strict=True))
     n_right = sum(a == b for t, p in pairs for a, b in zip(t, p, strict=True))
     scores = {

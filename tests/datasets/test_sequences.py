@@ -437,3 +437,6 @@ def test_scores_of_sequences():
     assert "span_f1" not in sequence_scores([["A"]], [["A"]])
     with pytest.raises(ValueError, match="Sequence 0 has 4 true labels, but 1 predicted"):
         sequence_scores(true[:1], [["O"]])
+    for empty in ([], [[]]):
+        with pytest.raises(ValueError, match="y_true has no labels"):
+            sequence_scores(empty, empty)

@@ -551,6 +551,20 @@ def test_words_instead_of_features():
         CRF().fit([["the", "cat"]], [["D", "N"]])
 
 
+@pytest.mark.parametrize(
+    "names", [[["a", "b"], ["c"]], [["a", "b"], ["c", "d"]], [{"a", "b"}, {"c"}]]
+)
+def test_lists_of_features_instead_of_dicts(names):
+    with pytest.raises(ValueError, match=r"Sequence 0 of X .* to dicts: dict\.fromkeys\("):
+        CRF().fit([names], [["D", "N"]])
+    CRF(alpha=0.1).fit([[dict.fromkeys(v, 1.0) for v in names]], [["D", "N"]])
+
+
+def test_rows_with_different_numbers_of_outputs():
+    with pytest.raises(ValueError, match=r"rows of y have different .* with .*MultiLabelBinarizer"):
+        CRBMStructuredPredictor().fit(np.eye(2), [[0, 1], [1]])
+
+
 def test_tied_cliques_are_positions_in_the_list_of_cliques():
     rows = np.random.default_rng(0).integers(2, size=(50, 4))
     model = DiscreteMRF([(2, 3), (1, 2)], "exact", alpha=0.1, tie=[[0, 1]]).fit(rows)
