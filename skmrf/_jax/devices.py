@@ -1,12 +1,17 @@
 """Devices of JAX: transfers of arrays, compiled updates of parameters, and errors of memory."""
 
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+try:
+    from jax import enable_x64
+except ImportError:  # before JAX 0.8
+    from jax.experimental import enable_x64
 
 from .._utils.namespaces import is_numpy
 from .._utils.results import LatestArray
@@ -16,6 +21,13 @@ from .in_order import CHAINS
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
 EXHAUSTED = "RESOURCE_EXHAUSTED"  # is in the message of an error of JAX
 MAX_COMPILED = 64
+SETTINGS = (  # of JAX, in place of those of the user
+    (enable_x64, False),
+    (jax.debug_nans, False),  # some carries start with nan
+    (jax.default_prng_impl, "threefry2x32"),  # has keys of two words
+    (jax.numpy_dtype_promotion, "standard"),
+    (jax.numpy_rank_promotion, "allow"),
+)
 _COMPILED = {}  # functions by their identity, so that a repeated fit does not compile
 
 
@@ -62,14 +74,19 @@ class Device:
         counts = range(1, len(self.devices) + 1)
         return Device(self.devices, max(k for k in counts if n_chains % k == 0))
 
+    @contextmanager
     def context(self):
         """Return a context in which compiled functions find the devices that are used.
 
-        It replaces a mesh that the user has set.
+        It replaces a mesh and other settings that the user has set.
         """
-        if self._mesh is None and jax.sharding.get_abstract_mesh().empty:
-            return nullcontext()
-        return jax.set_mesh(self._mesh or Mesh(np.array([self.device]), (CHAINS,)))
+        with ExitStack() as stack:
+            for setting, value in SETTINGS:
+                stack.enter_context(setting(value))
+            if self._mesh is not None or not jax.sharding.get_abstract_mesh().empty:
+                mesh = self._mesh or Mesh(np.array([self.device]), (CHAINS,))
+                stack.enter_context(jax.set_mesh(mesh))
+            yield
 
     def holds(self, array):
         """Return whether an array of JAX is on all devices that are used, and only there."""
@@ -96,8 +113,9 @@ class Device:
         nested dict of jax.Array
             Arrays on the device.
         """
-        arrays = jax.tree.map(_small_type, arrays)
-        return jax.device_put(arrays, self._shardings(arrays, axes))
+        with self.context():
+            arrays = jax.tree.map(_small_type, arrays)
+            return jax.device_put(arrays, self._shardings(arrays, axes))
 
     def constrain(self, arrays, axes=None):
         """Return arrays of a compiled function, divided among the devices as by :meth:`put`."""
@@ -121,7 +139,9 @@ class Device:
 
     def chains(self, rng):
         """Return Markov chains with a key that is drawn from a generator of numpy."""
-        return DeviceChains(jax.random.wrap_key_data(self.put(self.words(rng))), self)
+        words = self.put(self.words(rng))
+        with self.context():
+            return DeviceChains(jax.random.wrap_key_data(words), self)
 
     @staticmethod
     def words(rng):
@@ -298,7 +318,9 @@ class CompiledUpdates:
 def find_device(name):
     """Return the devices of a name: all GPUs, or for "jax" the default devices of JAX."""
     if name == "jax":
-        return Device(jax.devices())
+        default = jax.config.jax_default_device
+        is_one = default is not None and not isinstance(default, str)
+        return Device([default] if is_one else jax.devices(default))
     try:
         return Device(jax.devices("gpu"))
     except RuntimeError as error:

@@ -23,7 +23,7 @@ from .._utils.parameters import identity_of
 from .._utils.rows import Batch, dense_rows, is_mapped
 from ..learners.base import DataPhase
 from ..learners.registry import accepted
-from .settings import NoRestriction
+from .settings import NoRestriction, Settings
 from .state import LoopState, Pure
 
 MAX_CALL = 1000  # updates of an epoch in a compiled call; Ctrl-C works between two calls
@@ -354,7 +354,8 @@ def pure_update(update, learner, settings, state, form):
         All on which the function depends. Functions with the same identity are the same.
     """
     parts, energy_form = without_numbers(_parts_of(settings)), without_values(state.energy)
-    fixed = replace(settings, score=None, **parts)
+    # The other settings can hold training rows, and compiled functions stay in memory.
+    fixed = Settings(average=settings.average, recency=settings.recency, **parts)
 
     def update_arrays(carry, constants, rows, chains):
         given = insert(parts, constants)

@@ -3,6 +3,7 @@
 import gc
 import tracemalloc
 import weakref
+from contextlib import ExitStack
 from functools import partial
 from itertools import product
 
@@ -13,19 +14,16 @@ from sklearn.base import clone
 
 from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
 from skmrf._utils import rows as rows_module
-from skmrf._utils.codes import MISSING
-from skmrf._utils.rows import Batch, has_missing
+from skmrf._utils.rows import has_missing
 from skmrf.energies import BipartiteEnergy
 from skmrf.inference import sample
 from skmrf.learners import PCD
-from skmrf.learners.base import GibbsImputer
 from skmrf.likelihood import ais
 from skmrf.training import device as device_module
-from skmrf.training.device import DeviceUpdates, LearnerArrays
+from skmrf.training.device import DeviceUpdates
 
 jax = pytest.importorskip("jax")
 from skmrf._jax import devices
-from skmrf._jax.chains import DeviceChains
 
 ROWS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ (
     np.random.default_rng(1).random((300, 6)) < 0.15
@@ -97,24 +95,6 @@ def test_missing_entries(in_blocks, monkeypatch):
     assert (imputed[:, 5] == X[:, 0]).all()
     assert model.coupling_[0, 5] > 0.8
     assert np.abs(model.coupling_[1:5, 5]).max() < 0.2
-
-
-def test_chains_of_missing_entries():
-    """Each incomplete row keeps its chain and its observed entries; rows may occur twice."""
-    X = np.random.default_rng(5).integers(0, 2, (40, 3)).astype(np.int16)
-    X[10:, 1] = MISSING
-    energy = BipartiteEnergy(np.zeros((3, 2), np.float32), np.zeros(3), np.zeros(2))
-    imputer = GibbsImputer(Batch(X), np.full(3, 2), np.random.default_rng(0))
-    first = imputer.X.copy()
-    imputer.rows, imputer.missing = map(jax.numpy.asarray, (imputer.rows, imputer.missing))
-    imputer.X, imputer.rng = jax.numpy.asarray(first), DeviceChains(jax.random.key(0))
-    numbers = np.r_[0:40, 20, 5, 20]
-    batch = Batch(jax.numpy.asarray(X[numbers]), rows=jax.numpy.asarray(numbers))
-    drawn, chains = np.asarray(imputer.update(energy, batch)), np.asarray(imputer.X)
-    is_observed = X[numbers] != MISSING
-    assert_array_equal(drawn[is_observed], X[numbers][is_observed])
-    assert_array_equal(chains, drawn[[*range(10, 20), 42, *range(21, 40)]])
-    assert (chains != first).any()
 
 
 # Memory maps -------------------------------------------------------------------------------
@@ -349,16 +329,6 @@ def test_rows_of_other_data_types(dtype):
     assert_array_equal(found, expected)
 
 
-def test_masked_rows_of_other_data_types():
-    """Masked entries are missing values, as in arrays with data types of numpy."""
-    mask = np.random.default_rng(0).random(ROWS.shape) < 0.2
-    plain, other = (ROWS.astype(t) for t in (np.float32, jax.numpy.bfloat16))
-    missing = np.where(mask, np.nan, plain)
-    model = DiscreteMRF(alpha=0.1, max_iter=5, random_state=0)
-    found = clone(model).fit(np.ma.MaskedArray(other, mask)).score_samples(missing)
-    assert_allclose(found, model.fit(missing).score_samples(missing), atol=1e-6)
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "int4", "int32", "float32"])
 def test_parameters_of_jax(dtype):
     """Constructors convert arrays of JAX, and parameters of JAX in an energy raise an error."""
@@ -376,18 +346,42 @@ def test_parameters_of_jax(dtype):
             use(device="jax")
 
 
-def test_compiled_functions_do_not_keep_chains(monkeypatch):
-    chains, convert = [], LearnerArrays.__init__
+def test_compiled_functions_keep_neither_chains_nor_rows(monkeypatch):
+    arrays, begin = [], DeviceUpdates.__init__
 
-    def record(self, learner, state):
-        chains.append(weakref.ref(state.X))
-        convert(self, learner, state)
+    def record(self, update, learner, data, settings, state):
+        arrays.extend(map(weakref.ref, (data.X, state.learner.X)))
+        begin(self, update, learner, data, settings, state)
 
-    monkeypatch.setattr(LearnerArrays, "__init__", record)
+    monkeypatch.setattr(DeviceUpdates, "__init__", record)
     small_fit(learner=PCD(n_chains=77), max_iter=2).fit(ROWS)
     gc.collect()
-    assert chains
-    assert all(reference() is None for reference in chains)
+    assert [reference() for reference in arrays] == [None, None]
+
+
+@pytest.mark.parametrize("name", ["cd", "smc", "coupled layers", "outputs", "annealing"])
+def test_settings_of_the_user(name):
+    """Results do not depend on settings of JAX that the user has changed."""
+    conditional = CRBMStructuredPredictor(2, "cd", alpha=0.1, max_iter=2, device="jax")
+    options = {"n_chains": 20, "n_temperatures": 10, "random_state": 0, "device": "jax"}
+    energy = BipartiteEnergy(np.ones((3, 2)), np.zeros(3), np.zeros(2))
+    compute = {
+        "cd": lambda: small_fit(learner="cd").fit(ROWS).transform(ROWS),
+        "smc": lambda: small_fit(learner="smc").fit(ROWS).components_,
+        "coupled layers": lambda: small_fit(name).fit(ROWS).coupling_,
+        "outputs": lambda: (
+            conditional.set_params(random_state=0).fit(ROWS, ROWS).predict_proba(ROWS)
+        ),
+        "annealing": lambda: ais(energy, **options).value,
+    }[name]
+    expected = compute()
+    with ExitStack() as stack:
+        for setting, value in devices.SETTINGS:
+            other = {"standard": "strict", "allow": "raise", "threefry2x32": "rbg"}
+            stack.enter_context(setting(other.get(value, True)))
+        found = compute()
+    assert_array_equal(found, expected)
+    assert found.dtype == expected.dtype if name != "annealing" else type(found) is float
 
 
 # Several devices -----------------------------------------------------------------------------
@@ -490,6 +484,10 @@ def test_queries_with_a_mesh_of_the_user(run_on_devices):
         expected = [query() for query in queries]
         with jax.set_mesh(jax.make_mesh((3,), ("rows",))):
             found = [query() for query in queries]
+        for default in (jax.devices()[1], "cpu"):
+            with jax.default_device(default):
+                is_one = default != "cpu"
+                assert devices.find_device("jax").devices == jax.devices()[is_one : 3 - is_one]
         for a, b in zip(found, expected, strict=True):
             assert_allclose(a, b, atol=1e-5)
     """)

@@ -547,3 +547,14 @@ def test_folds_of_exact_comparisons():
     np.testing.assert_array_equal(np.sort(splits[0][1].X, axis=0), np.sort(single.X, axis=0))
     many = Batch(np.zeros((_weight_decay.MAX_CROSS_VALIDATED, 1)))
     assert len(_weight_decay._folds(many, np.random.default_rng(0))) == 1
+
+
+def test_masked_rows_of_other_data_types():
+    """Masked entries are missing values, as in arrays with data types of numpy."""
+    bfloat16 = pytest.importorskip("jax.numpy").bfloat16
+    mask = np.random.default_rng(0).random((300, 3)) < 0.2
+    plain, other = (table(0).astype(t) for t in (np.float32, bfloat16))
+    missing = np.where(mask, np.nan, plain)
+    model = DiscreteMRF(alpha=0.1, max_iter=5, random_state=0)
+    found = clone(model).fit(np.ma.MaskedArray(other, mask)).score_samples(missing)
+    np.testing.assert_allclose(found, model.fit(missing).score_samples(missing), atol=1e-6)

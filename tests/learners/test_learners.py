@@ -30,6 +30,7 @@ from skmrf.learners import (
     MeanField,
     PseudoLikelihood,
 )
+from skmrf.learners.base import GibbsImputer
 from skmrf.learners.pseudo_likelihood import site_log_likelihood
 from skmrf.training.regularization import _time_objective
 
@@ -437,3 +438,22 @@ def test_pseudo_likelihood_learns_from_missing_entries(seed):
     assert isinstance(model.learner_, PseudoLikelihood)
     exact = DiscreteMRF(learner="exact", **given).fit(X)
     assert abs(model.score(X) - exact.score(X)) < 0.02
+
+
+def test_chains_of_missing_entries():
+    """Each incomplete row keeps its chain and its observed entries; rows may occur twice."""
+    jax, chains = pytest.importorskip("jax"), pytest.importorskip("skmrf._jax.chains")
+    X = np.random.default_rng(5).integers(0, 2, (40, 3)).astype(np.int16)
+    X[10:, 1] = MISSING
+    energy = BipartiteEnergy(np.zeros((3, 2), np.float32), np.zeros(3), np.zeros(2))
+    imputer = GibbsImputer(Batch(X), np.full(3, 2), np.random.default_rng(0))
+    first = imputer.X.copy()
+    imputer.rows, imputer.missing = map(jax.numpy.asarray, (imputer.rows, imputer.missing))
+    imputer.X, imputer.rng = jax.numpy.asarray(first), chains.DeviceChains(jax.random.key(0))
+    numbers = np.r_[0:40, 20, 5, 20]
+    batch = Batch(jax.numpy.asarray(X[numbers]), rows=jax.numpy.asarray(numbers))
+    drawn, kept = np.asarray(imputer.update(energy, batch)), np.asarray(imputer.X)
+    is_observed = X[numbers] != MISSING
+    np.testing.assert_array_equal(drawn[is_observed], X[numbers][is_observed])
+    np.testing.assert_array_equal(kept, drawn[[*range(10, 20), 42, *range(21, 40)]])
+    assert (kept != first).any()
