@@ -15,6 +15,8 @@ import numpy as np
 from .._utils.codes import state_columns
 from .in_order import draw_in_order, draw_states_in_order
 
+LARGEST_BLOCK = 1024  # chains that are filled up to a power of two
+N_CHAIN_ARRAYS = 4  # of a chain's states and fields, that are on the device during a sweep
 PIECE = 250  # sweeps of a compiled path; longer paths are run in pieces of this length
 # XLA compiles products by cuBLAS in half the time of products by Triton. Epochs take about as long,
 # or 12 % longer with small models.
@@ -181,8 +183,24 @@ class DeviceChains:
             V, log_weights = path_function.scan(arrays, V, clamped, pairs, self.split())
             return V.astype(jnp.int16), log_weights
         pairs = np.stack([betas[:-1], betas[1:]], axis=1).astype(np.float32)
-        device = self.device.spread(len(X))
-        arrays, V = device.put(arrays), device.put(np.asarray(X, dtype=np.float32), 0)
+        n_chains = len(X)
+        device = self.device.spread(n_chains)
+        n_blocks = device.n_used  # of equal sizes
+        n_padded = n_blocks * padded_blocks(n_chains // n_blocks, LARGEST_BLOCK).size
+        chains = np.resize(np.arange(n_chains), n_padded)
+        pairs = pairs[..., chains] if pairs.ndim == 3 else pairs
+        clamped = clamped[chains] if clamped.size else clamped
+        V = np.asarray(X, dtype=np.float32)[chains]
+        n_bytes = 4.0 * (sum(map(np.size, arrays)) + _n_chain_entries(arrays, V) // n_blocks)
+        device.check_memory("Sampling", n_bytes)
+        with device.memory_errors("Sampling", n_bytes):
+            V, log_weights = self._follow_in_pieces(
+                device, path_function, arrays, pairs, V, clamped
+            )
+        return V[:n_chains].astype(np.int16), log_weights[:n_chains]
+
+    def _follow_in_pieces(self, device, path_function, arrays, pairs, V, clamped):
+        arrays, V = device.put(arrays), device.put(V, 0)
         clamped = device.put(clamped, 0) if clamped.size else clamped
         log_weights = []
         for piece in np.split(pairs, range(PIECE, len(pairs), PIECE)):
@@ -197,7 +215,34 @@ class DeviceChains:
             V = device.put(V, 0)  # where it was, so that the next piece compiles nothing
             log_weights.append(increase)
         totals = np.sum([np.asarray(w, dtype=float) for w in log_weights], axis=0)
-        return np.asarray(V).astype(np.int16), totals
+        return np.asarray(V), totals
+
+
+def padded_blocks(n_rows, largest):
+    """Return row numbers in blocks of the same size: a power of two, or ``largest``.
+
+    The last block is filled with the first rows. So functions are compiled for few sizes.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    largest : int
+        Largest number of rows in a block.
+
+    Returns
+    -------
+    ndarray of int of shape (n_blocks, size)
+        Numbers of the rows of each block.
+    """
+    size = min(largest, 1 << max(n_rows - 1, 0).bit_length())
+    return np.resize(np.arange(n_rows), (-(-n_rows // size), size))
+
+
+def _n_chain_entries(arrays, V):
+    """Return the number of entries of the states and fields of all chains, approximately."""
+    widths = [a.shape[1] for a in arrays if np.ndim(a) == 2]
+    return N_CHAIN_ARRAYS * len(V) * (V.shape[1] + sum(widths))
 
 
 def compiled(function, **options):

@@ -15,7 +15,7 @@ except ImportError:  # before JAX 0.8
 
 from .._utils.namespaces import is_numpy
 from .._utils.results import LatestArray
-from .chains import DeviceChains, compiled
+from .chains import DeviceChains, compiled, padded_blocks
 from .in_order import CHAINS
 
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
@@ -211,6 +211,37 @@ class Device:
                 return kept(*args)
 
         return run
+
+    def compute_rows(self, function, theta, take, out, *, largest, n_entries):
+        """Fill an array with the values of a compiled function, one block of rows after the other.
+
+        Parameters
+        ----------
+        function : callable
+            Function ``(theta, rows) -> values``, with one row of values for each row.
+        theta : dict of ndarray
+            Parameters.
+        take : callable
+            Function that returns the rows with given numbers, for which values are computed.
+        out : ndarray of shape (n_rows, n_values)
+            Array that is filled.
+        largest : int
+            Largest number of rows in a block.
+        n_entries : int
+            Number of entries of the arrays of a row on the device.
+
+        Raises
+        ------
+        MemoryError
+            If the device has too little free memory.
+        """
+        blocks = padded_blocks(len(out), largest)
+        n_bytes = 4.0 * (sum(v.size for v in theta.values()) + blocks.shape[1] * n_entries)
+        self.check_memory("Inference", n_bytes)
+        with self.memory_errors("Inference", n_bytes):
+            theta = self.put(theta)
+            for rows in blocks:
+                out[rows] = function(theta, self.put(take(rows)))
 
 
 def _keep(identity, make, function):

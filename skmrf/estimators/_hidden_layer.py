@@ -460,11 +460,9 @@ def infer_hidden(energy, X, dtype, device):
         ("hidden means", type(energy)),
         exact=True,
     )
-    n_rows, theta = X.shape[0], device.put(energy.theta)
-    size = min(DEVICE_ROWS, 1 << (n_rows - 1).bit_length())  # of few sizes, which are compiled
-    out = np.empty((n_rows, energy.weights.shape[1]), dtype)
-    for rows in np.resize(np.arange(n_rows), (-(-n_rows // size), size)):
-        out[rows] = infer(theta, device.put(dense_rows(X[rows])))
+    out = np.empty((X.shape[0], energy.weights.shape[1]), dtype)
+    sizes = {"largest": DEVICE_ROWS, "n_entries": sum(energy.weights.shape)}
+    device.compute_rows(infer, energy.theta, lambda rows: dense_rows(X[rows]), out, **sizes)
     return out
 
 

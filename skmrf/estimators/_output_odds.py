@@ -81,19 +81,21 @@ class OutputInference:
 
     def _fill_on_device(self, energy, X, epoch, out):
         """Compute the log odds in blocks of rows of the same size, which a device compiles once."""
-        device, learner, n_rows = self.device, self.learner, X.shape[0]
-        form = without_values(energy)
-        size = min(N_ROWS, n_rows, max(1, DEVICE_MESSAGES // max(energy.weights.size, 1)))
+        learner, form = self.learner, without_values(energy)
         shapes = tuple((k, v.shape) for k, v in energy.theta.items())
-        infer = device.compile(
+        infer = self.device.compile(
             lambda theta, X, epoch: learner.infer(form.with_theta(theta), X, epoch).visible,
             (type(energy), type(learner), identity_of(learner), shapes),
         )
-        with device.memory_errors("Inference", 4.0 * size * (energy.weights.size + X.shape[1])):
-            theta = device.put(energy.theta)
-            for rows in np.resize(np.arange(n_rows), (-(-n_rows // size), size)):
-                given = device.put(dense_rows(X[rows]).astype(np.float32))
-                out[rows] = infer(theta, given, np.int32(epoch))
+        largest = min(N_ROWS, max(1, DEVICE_MESSAGES // max(energy.weights.size, 1)))
+        self.device.compute_rows(
+            lambda theta, X: infer(theta, X, np.int32(epoch)),
+            energy.theta,
+            lambda rows: dense_rows(X[rows]).astype(np.float32),
+            out,
+            largest=largest,
+            n_entries=energy.weights.size + X.shape[1],
+        )
 
     def finite_log_odds(self, energy, X, epoch):
         """Return the log odds of each output; raise a ValueError if any is not finite.

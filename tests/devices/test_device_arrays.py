@@ -587,12 +587,12 @@ def test_annealing_and_samples_on_several_devices(kinds, run_on_devices):
             run = partial(ais, energy, n_chains=30, n_temperatures=20, **options)
             draw = partial(sample, energy, 60, method="gibbs", n_sweeps=20, **options)
             value = run().value
-            assert ends.pop() == [(10, 5)] * 3
+            assert ends.pop() == [(16, 5)] * 3  # the next power of two
             states = draw()
-            assert ends.pop() == [(20, states.shape[1])] * 3
+            assert ends.pop() == [(32, states.shape[1])] * 3
             patch.setattr(devices, "find_device", lambda _: first)
             assert run().value == pytest.approx(value, abs=1e-4)
             assert_array_equal(draw(), states)
             patch.undo()
-            assert ends.pop() == [(60, states.shape[1])]
+            assert ends.pop() == [(64, states.shape[1])]
     """)

@@ -475,6 +475,23 @@ def test_transform_on_a_device(kind, monkeypatch):
     n_compiled = compiled._cache_size()
     model.transform(convert(X[:100]))  # padded to 128 rows, as the blocks are
     assert compiled._cache_size() == n_compiled
+    monkeypatch.setattr(devices.Device, "free_bytes", 100.0)
+    with pytest.raises(MemoryError, match=r"Inference needs about .* bytes of the device, and 100"):
+        model.transform(X)
+
+
+def test_numbers_of_rows_that_are_compiled():
+    """Predictions compile functions for the powers of two, and give the results of the CPU."""
+    devices = pytest.importorskip("skmrf._jax.devices")
+    X = bits(130, 6)
+    model = CRBMStructuredPredictor(2, alpha=0.1, max_iter=1, device="jax", random_state=0)
+    model.fit(X.astype(float), X[:, :2])
+    devices._COMPILED.clear()
+    found = [model.predict_proba(X[:n]) for n in (130, 129, 5, 8, 7)]
+    assert [f._cache_size() for f in devices._COMPILED.values()] == [2]
+    expected = model.set_params(device="cpu").predict_proba(X)
+    for part in found:
+        np.testing.assert_allclose(part, expected[: len(part)], atol=1e-5)
 
 
 def test_refitted_models_use_their_own_parameters():

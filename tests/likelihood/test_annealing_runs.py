@@ -13,6 +13,7 @@ from zoo import ZOO, enumerate_states
 from skmrf._utils.interrupts import limit_time
 from skmrf._utils.results import LogPartition
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
+from skmrf.inference import sample
 from skmrf.likelihood import ais, log_partition_bounds
 from skmrf.likelihood.ais import (
     AnnealingChains,
@@ -504,3 +505,35 @@ def test_variables_outside_of_all_windows_move(seed, monkeypatch):
     start = np.zeros((64, 2), dtype=np.int16)
     for X in (path.record(start, generators)[0], path.settle(start, generators)):
         assert (X != 0).any(axis=0).all()
+
+
+# Devices -----------------------------------------------------------------------------------
+
+
+def draw_and_anneal(n_chains, seed=0):
+    """Return samples and an estimate of log Z of a small model, from chains on a device of JAX."""
+    energy = BipartiteEnergy(np.eye(3, 2), np.zeros(3), np.zeros(2))
+    options = {"random_state": seed, "device": "jax"}
+    X = sample(energy, n_chains, method="gibbs", n_sweeps=5, **options)
+    return X, ais(energy, n_chains=n_chains, n_temperatures=20, **options)
+
+
+def test_few_numbers_of_chains_are_compiled(seed):
+    """Numbers of chains with the same next power of two use the same functions."""
+    loop = pytest.importorskip("skmrf._jax.chains").LAYERS.compiled_loop
+    draw_and_anneal(128)
+    n_compiled = loop._cache_size()
+    exact = 2 * np.log(3 + np.e) + np.log(2)
+    for n_chains in (65, 100):
+        X, result = draw_and_anneal(n_chains, seed)
+        assert X.shape == (n_chains, 5)
+        assert abs(result.value - exact) < 0.5
+        assert result.ess <= n_chains
+    assert loop._cache_size() == n_compiled
+
+
+def test_too_little_memory_for_chains(monkeypatch):
+    devices = pytest.importorskip("skmrf._jax.devices")
+    monkeypatch.setattr(devices.Device, "free_bytes", 1000.0)
+    with pytest.raises(MemoryError, match=r"Sampling needs about .* of the device, and 1000 are"):
+        draw_and_anneal(100)
