@@ -100,6 +100,17 @@ def without_values(energy):
     return energy.with_theta(zeros)
 
 
+def options_of(energy):
+    """Return the attributes of an energy that are no arrays, such as the numbers of two states."""
+    return tuple((k, v) for k, v in vars(energy).items() if _is_option(v))
+
+
+def _is_option(value):
+    if isinstance(value, tuple):
+        return all(map(_is_option, value))
+    return value is None or isinstance(value, str | int | float)
+
+
 def describe(thing):
     """Return the structure of nested objects without their numbers, as a nested tuple."""
     if _is_number(thing):

@@ -12,7 +12,7 @@ from .._utils.namespaces import is_numpy, namespace, sigmoid
 from .._utils.parallel import UNIT, equal_slices, matrix_product, run_blocks
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
-from .conditionals import bias_rows, bias_sums
+from .conditionals import bias_rows, bias_sums, sum_softplus
 from .factor_graph import FactorGraph
 from .structured_protocols import LayeredEnergy
 
@@ -250,7 +250,7 @@ class BipartiteEnergy(LayeredEnergy):
         log_n_latent = self.weights.shape[1] * np.log(2.0)
 
         def at(beta):
-            out = _softplus_sums(activation, hidden_bias, beta)
+            out = sum_softplus(activation, hidden_bias, beta)
             return out + beta * visible_sums - (1 - beta) * log_n_latent
 
         return at
@@ -265,7 +265,7 @@ class BipartiteEnergy(LayeredEnergy):
 
         def at(beta):
             beta = self.weights.dtype.type(beta) if is_numpy(beta) else beta
-            out = _softplus_sums(first + beta * change, zero_bias, 1.0)
+            out = sum_softplus(first + beta * change, zero_bias, 1.0)
             return out + sums_first + beta * sums_change
 
         return at
@@ -473,16 +473,6 @@ def _unit_means(activation, bias):
         return sigmoid(activation + bias)
     unit_means(activation, read_only(bias), activation)
     return activation
-
-
-def _softplus_sums(activation, bias, beta):
-    """Return the sum of ``log(1 + exp(beta * (activation + bias)))`` of each row."""
-    if not is_numpy(activation):
-        xp = namespace(activation)
-        return xp.logaddexp(xp.asarray(beta)[..., None] * (activation + bias), 0.0).sum(axis=1)
-    out = np.empty(len(activation))
-    softplus_sums(activation, read_only(bias), beta, out)
-    return out
 
 
 def _chunks(n_rows):

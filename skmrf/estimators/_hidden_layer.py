@@ -15,6 +15,7 @@ from .._utils.warn import warn_caller
 from ..energies import BipartiteEnergy, SemiRestrictedEnergy
 from ..exact.enumeration import LayerSum
 from ..learners import Exact
+from ..learners.exact import DeviceExact
 from ..structure.chow_liu import fit_pairwise_forest, fit_tree, pair_couplings
 from ..training import AdaptiveRate, initial_values, loop
 from ..training.data_moments import effective_rows
@@ -220,8 +221,9 @@ def training_settings(parameters, learner, energy, data, held_out, choice):
         recency=RECENCY,
         patience=max(parameters.n_iter_no_change, min_epochs),
         max_updates=MAX_UPDATES,
-        score=None if held_out is None else layered_score(energy, held_out),
     )
+    if held_out is not None:
+        settings = replace(settings, score=layered_score(energy, held_out, settings.device))
     finish = ()
     if is_preconditioned(learner, parameters):
         settings = preconditioned_settings(settings, energy, data, choice.rate)
@@ -269,13 +271,16 @@ def _maximise_exactly(data, settings, alpha, n_iter, state):
     change of the weights prevents overfitting. The weight decay ``alpha`` is added to it.
     """
     energy, learner = state.result(settings.average), Exact()
+    if settings.device is not None and DeviceExact.fits(energy, data, settings.device):
+        learner = DeviceExact(settings.device)
+    else:
+        data = data._replace(X=as_numpy(data.X))
     change = CHANGE_STRENGTH / effective_rows(data)
     centre = energy.theta | {"weights": energy.weights * (change / (alpha + change))}
     groups = energy.penalty_groups()
     penalty = make_penalty("l2", alpha + change, groups, energy.multiplicity, centre)
     given = {"optimizer": None, "max_iter": n_iter, "complete": False, "device": None}
     solver = replace(settings, penalty=penalty, score=None, **given)
-    data = data._replace(X=as_numpy(data.X))
     start = loop.start(energy, learner, data, solver, None)
     energy = loop.run(learner, data, solver, start).energy
     if state.best is None:

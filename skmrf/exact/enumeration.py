@@ -21,6 +21,7 @@ MAX_TERMS = 2.0**37  # takes minutes
 QUICK_TERMS = 2.0**32  # takes seconds
 TERMS_PER_SECOND = 2.0**28
 FLOAT_BYTES = 8
+LAYER_ARRAYS = "weights", "visible_bias", "hidden_bias"
 MAX_DEVICE_ENTRIES = 2**27  # float32 numbers of a layer in all states of the other layer
 
 
@@ -166,6 +167,8 @@ class LayerSum:
 
     def log_partition(self, energy):
         """Return the log partition function log Z of an energy, in nats."""
+        if not is_numpy(energy.weights):
+            return logsumexp(_states_on_device(energy)[2])
         return self._sum(energy, moments=False).log_total
 
     def expected(self, energy):
@@ -267,22 +270,26 @@ class _LayerBlocks:
         return sums + self._log_prior + outer @ self.small_bias[:slow]
 
 
-def _expected_on_device(energy):
-    """Return the moments and log Z of two layers for arrays of JAX, with all states at once."""
+def _states_on_device(energy):
+    """Return two layers of which the first is the smaller one, its states and log marginals."""
     W, c, b = energy.weights, energy.visible_bias, energy.hidden_bias
-    is_hidden_small = W.shape[1] <= W.shape[0]
     if 2.0 ** min(W.shape) * max(W.shape) > MAX_DEVICE_ENTRIES:
         raise ValueError(
             f"The sum over 2^{min(W.shape)} states of a layer does not fit on a device of JAX. Use "
             'another learner, such as "pcd", or device="cpu".'
         )
-    arrays = (W.T, b, c) if is_hidden_small else (W, c, b)
-    names = "weights", "visible_bias", "hidden_bias"
-    turned = BipartiteEnergy.from_theta(dict(zip(names, arrays, strict=True)))
+    arrays = (W.T, b, c) if W.shape[1] <= W.shape[0] else (W, c, b)
+    turned = BipartiteEnergy.from_theta(dict(zip(LAYER_ARRAYS, arrays, strict=True)))
     states = binary_states(min(W.shape), xp=namespace(W))
-    log_weights = turned.log_marginal(states)
+    return turned, states, turned.log_marginal(states)
+
+
+def _expected_on_device(energy):
+    """Return the moments and log Z of two layers for arrays of JAX, with all states at once."""
+    turned, states, log_weights = _states_on_device(energy)
     found = turned.moments(States(states, None, log_weights))
-    pairs, small, large = (found[k] for k in names)
+    pairs, small, large = (found[k] for k in LAYER_ARRAYS)
+    is_hidden_small = energy.weights.shape[1] <= energy.weights.shape[0]
     moments = (pairs.T, large, small) if is_hidden_small else (pairs, small, large)
     return energy.from_layer_moments(*moments), logsumexp(log_weights)
 

@@ -7,11 +7,15 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
+from .._utils.namespaces import is_numpy, without_values
 from .._utils.phases import CliqueMoments, States, Theta
-from .._utils.rows import MappedCodes, has_missing, unique_rows
+from .._utils.rows import MappedCodes, dense_rows, has_missing, unique_rows
 from ..energies import LayeredEnergy
 from ..exact import elimination, expectations
+from ..exact.enumeration import LayerSum
 from .base import Learner
+
+N_COPIES = 4  # arrays of the size of a layer in all states of the other layer, on a device
 
 
 @dataclass
@@ -158,3 +162,64 @@ class Exact(Learner):
         """Return both phases (data and model expectation) of the gradient, computed exactly."""
         positive, negative, value = self._phases(energy, batch, state)
         return positive, negative, state, {"log_likelihood": value}
+
+
+class DeviceExact(Exact):
+    """Exact maximum likelihood of a two-layer model whose objective a device of JAX computes.
+
+    Parameters
+    ----------
+    device : Device
+        Device that computes in float64, because the line search of a solver needs exact values.
+    """
+
+    def __init__(self, device):
+        super().__init__()
+        self.device = device
+
+    @staticmethod
+    def fits(energy, batch, device):
+        """Return whether the rows and the states of the smaller layer fit on a device."""
+        n_terms = 2.0 ** LayerSum(*energy.weights.shape).log2_terms
+        entry_bytes = 4 if batch.X.dtype.kind == "f" else 1
+        return device.keeps(entry_bytes * np.prod(batch.X.shape) + 8.0 * N_COPIES * n_terms)
+
+    def init(self, energy, batch, rng):
+        """Return the log-likelihood as a function of parameters, with the rows on the device."""
+        return likelihood_on_device(energy, batch, self.device)
+
+    def objective(self, energy, batch, state):
+        """Return the mean log-likelihood in nats, and its gradient in the shapes of theta."""
+        return state.value_and_gradient(energy.theta)
+
+
+def likelihood_on_device(energy, batch, device):
+    """Return the mean log-likelihood of a two-layer model, which a device computes.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy
+        Model with the numbers of units.
+    batch : Batch
+        Complete rows: state codes, or probabilities as floating-point numbers.
+    device : Device
+        Device that gets the rows.
+
+    Returns
+    -------
+    WeightedSum
+        Function of the parameters, with its gradient.
+    """
+    form, X = without_values(energy), dense_rows(batch.X)
+    if is_numpy(X) and X.dtype.kind != "f":
+        X = X.astype(np.uint8)
+
+    def log_marginal(theta, rows):
+        return form.with_theta(theta).log_marginal(rows)
+
+    def minus_log_z(theta):
+        return -LayerSum(*theta["weights"].shape).log_partition(form.with_theta(theta))
+
+    weights = normalized_weights(batch.log_weights, X.shape[0])
+    identity = "log-likelihood", type(energy)
+    return device.weighted_sum(log_marginal, minus_log_z, identity, X, weights)

@@ -14,6 +14,7 @@ from .._utils.namespaces import (
     extract,
     insert,
     is_numpy,
+    options_of,
     restrict,
     total_size,
     without_numbers,
@@ -249,8 +250,12 @@ class DeviceUpdates:
         with InterruptLater(), self.device.memory_errors("Training", self.n_bytes):
             return read()
 
-    def collect(self):
-        """Return the changed fields of the training state, as arrays of the host."""
+    def collect(self, complete=True):
+        """Return the changed fields of the training state, or only the model, on the host."""
+        if not complete:
+            like = {k: self.arrays[k] for k in ("theta", "averaged", "n_averaged")}
+            arrays = self.device.get(restrict(self.carry, like), like)
+            return {"energy": self.state.energy.with_theta(arrays.pop("theta")), **arrays}
         arrays = self.device.get(self.carry, self.arrays)
         energy, before = self.state.energy.with_theta(arrays["theta"]), self.state.learner
         imputer = _imputer_of(before)
@@ -376,21 +381,10 @@ def pure_update(update, learner, settings, state, form):
 
     shapes = tuple((k, v.shape) for k, v in energy_form.theta.items())
     n_states = np.asarray(getattr(energy_form, "n_states", ())).tobytes()
-    model = type(energy_form), _options_of(energy_form), shapes, n_states
+    model = type(energy_form), options_of(energy_form), shapes, n_states
     means = settings.average, settings.recency
     rule = type(learner), identity_of(learner), describe(form.template), *means
     return update_arrays, (*rule, describe(parts), model)
-
-
-def _options_of(energy):
-    """Return the attributes of an energy that are no arrays, such as the numbers of two states."""
-    return tuple((k, v) for k, v in vars(energy).items() if _is_option(v))
-
-
-def _is_option(value):
-    if isinstance(value, tuple):
-        return all(map(_is_option, value))
-    return value is None or isinstance(value, str | int | float)
 
 
 def _parts_of(settings):

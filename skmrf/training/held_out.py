@@ -4,11 +4,14 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
+from .._utils.namespaces import namespace, options_of, without_values
 from .._utils.rows import dense_rows, has_missing
 from ..energies import LayeredEnergy
+from ..energies.conditionals import as_matrix, sum_softplus
 from ..exact import expectations
 from ..exact.tree_decomposition import forecast
 from ..inference import row_queries
+from ..learners.exact import likelihood_on_device
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..likelihood import log_partition_bounds
 
@@ -87,7 +90,7 @@ def pseudo_log_likelihoods(energy, rows):
     return site_log_likelihood(energy, rows.X)[0]
 
 
-def layered_score(energy, held_out):
+def layered_score(energy, held_out, device=None):
     """Return a function that scores a model with hidden units on held-out rows.
 
     The score is the mean log-likelihood if the exact log Z is cheap, as it is with a layer of at
@@ -100,6 +103,8 @@ def layered_score(energy, held_out):
         Energy with the same numbers of units as the energies to score.
     held_out : Batch
         Held-out rows and their weights.
+    device : Device, optional
+        Device of JAX that computes the scores in float64.
 
     Returns
     -------
@@ -114,6 +119,9 @@ def layered_score(energy, held_out):
     n_visible, n_hidden = energy.weights.shape
     smallest = min(n_visible, n_hidden) if isinstance(energy, LayeredEnergy) else n_visible
     if smallest <= MAX_LAYER_SIZE:
+        if device is not None and isinstance(energy, LayeredEnergy):
+            likelihood = likelihood_on_device(energy, held_out, device)
+            return lambda energy, _: likelihood.value(energy.theta)
 
         def score(energy, _):
             rows = float(weights @ energy.log_marginal(held_out.X))
@@ -121,16 +129,50 @@ def layered_score(energy, held_out):
 
         return score
     X = dense_rows(held_out.X)
-    sites = np.random.default_rng(0).integers(X.shape[1], size=(N_SITES, len(X)))
+    sites = np.random.default_rng(0).integers(n_visible, size=(N_SITES, len(X)))
+    if device is None:
+        return lambda energy, _: float(weights @ _pseudo_log_likelihoods(energy, X, sites))
+    form = without_values(energy)
 
-    def estimate(energy, _):
-        rows = energy.log_marginal(X)
-        total = 0.0
-        for chosen in sites:
-            flipped = X.copy()
-            entries = np.arange(len(X)), chosen
-            flipped[entries] = 1 - flipped[entries]
-            total -= float(weights @ np.logaddexp(0.0, energy.log_marginal(flipped) - rows))
-        return total * X.shape[1] / len(sites)
+    def terms(theta, rows):
+        V, chosen = rows[:, :n_visible], rows[:, n_visible:].T
+        return _pseudo_log_likelihoods(form.with_theta(theta), V, chosen)
 
-    return estimate
+    identity = "pseudo-log-likelihood", type(energy), options_of(energy), n_visible, n_hidden
+    rows = np.hstack([X, sites.T]).astype(np.int32)
+    score = device.weighted_sum(terms, lambda _: 0.0, identity, rows, weights)
+    return lambda energy, _: score.value(energy.theta)
+
+
+def _pseudo_log_likelihoods(energy, X, sites):
+    """Return an estimate of the pseudo-log-likelihood of each row, for arrays of numpy or JAX.
+
+    A variable changes the inputs of the hidden units by a row of the weights. So the inputs are
+    computed only once.
+
+    Parameters
+    ----------
+    energy : HiddenLayerEnergy
+        Model.
+    X : array of int of shape (n_rows, n_visible)
+        Codes 0 and 1.
+    sites : array of int of shape (n_sites, n_rows)
+        Variables of each row, which are chosen at random.
+
+    Returns
+    -------
+    array of shape (n_rows,)
+        Estimates in nats.
+    """
+    how, xp, rows = energy.conditionals(), namespace(energy.weights), np.arange(len(X))
+    V = X.astype(how.weights.dtype)
+    activation, bias = V @ how.weights, as_matrix(how.hidden_bias)
+    odds = xp.broadcast_to(as_matrix(how.visible_bias), V.shape)
+    odds = odds + V @ how.coupling if hasattr(how, "coupling") else odds
+    sums, total = sum_softplus(activation, bias, 1.0), 0.0
+    for chosen in sites:
+        change = 1.0 - 2.0 * V[rows, chosen]
+        moved = activation + change[:, None] * how.weights[chosen]
+        gain = change * odds[rows, chosen] + sum_softplus(moved, bias, 1.0) - sums
+        total = total - xp.logaddexp(0.0, gain)
+    return total * (V.shape[1] / len(sites))

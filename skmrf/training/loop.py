@@ -201,7 +201,7 @@ def _run_epochs(rule, settings, progress, reports):
         with rule.guard():
             info = rule.advance(progress)
             if settings.score is not None or reports.read_models:
-                rule.collect(progress)
+                rule.collect(progress, complete=reports.read_models)
             with InterruptLater():
                 progress.record(info, settings)
         if reports.end(progress.state):
@@ -281,7 +281,7 @@ class SolverIteration:
         )
         return solver_state.diagnostics
 
-    def collect(self, progress):
+    def collect(self, progress, *, complete=True):
         """Do nothing, because the training state is complete after each iteration."""
 
     def is_done(self, state):
@@ -368,7 +368,7 @@ class StochasticEpoch:
             diagnostics.add(info)
         return diagnostics.summary()
 
-    def collect(self, progress):
+    def collect(self, progress, *, complete=True):
         """Do nothing, because the training state is complete after each update."""
 
     def is_done(self, state):
@@ -413,16 +413,16 @@ class DeviceEpoch(StochasticEpoch):
         is_done = info.pop("is_done") > 0
         progress.update(step=state.step + self.updates.n_batches, converged=is_done)
         if not np.isfinite(info["gradient_rms"]):
-            energy = self.updates.collect()["energy"]
+            energy = self.updates.collect(complete=False)["energy"]
             replace(state, energy=energy, epoch=state.epoch + 1).check_finite()
         return info
 
-    def collect(self, progress):
-        """Set the training state to the arrays of the device, after all epochs in its last call."""
+    def collect(self, progress, *, complete=True):
+        """Set the training state, or the model, to that after all epochs of the last call."""
         while self.waiting:
             progress.record(self.advance(progress), self.settings)
         if self.updates is not None:
-            progress.update(**self.updates.collect())
+            progress.update(**self.updates.collect(complete))
 
     def finish(self, progress):
         """Set the training state to the arrays of the device."""

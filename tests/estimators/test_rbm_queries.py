@@ -35,6 +35,7 @@ from skmrf.exact import enumeration
 from skmrf.inference import row_queries
 from skmrf.inference.row_queries import latent_log_partitions, latent_samples
 from skmrf.learners import BP, CD, MSSVM, PCD, PSMC
+from skmrf.learners.exact import DeviceExact
 from skmrf.likelihood import log_partition_bounds
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -518,6 +519,26 @@ def test_refitted_models_use_their_own_parameters():
         )
         gc.collect()
         assert old() is None
+
+
+def test_last_iterations_on_a_device(monkeypatch):
+    """With few hidden units, training ends with exact gradients, which the device computes."""
+    pytest.importorskip("jax")
+    X, used, objective = bits(400, 6), [], DeviceExact.objective
+
+    def counted(*args, **given):
+        used.append(1)
+        return objective(*args, **given)
+
+    monkeypatch.setattr(DeviceExact, "objective", counted)
+    model = on_device(alpha=0.001, max_iter=None, early_stopping=True).fit(X)
+    assert len(used) > 5
+    n_used = len(used)
+    monkeypatch.setattr(DeviceExact, "fits", lambda *_: False)
+    on_host = clone(model).fit(X)
+    assert len(used) == n_used
+    np.testing.assert_allclose(model.components_, on_host.components_, rtol=1e-4, atol=1e-4)
+    assert model.score(X) == pytest.approx(on_host.score(X), abs=1e-6)
 
 
 # Columns that exclude each other -------------------------------------------------------------

@@ -16,7 +16,7 @@ from skmrf._kernels.pseudo import pseudo_likelihood
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf._utils.rows import Batch
-from skmrf.energies import BipartiteEnergy, FactorGraph
+from skmrf.energies import BipartiteEnergy, FactorGraph, SemiRestrictedEnergy
 from skmrf.exact import elimination
 from skmrf.learners import (
     BP,
@@ -31,7 +31,9 @@ from skmrf.learners import (
     PseudoLikelihood,
 )
 from skmrf.learners.base import GibbsImputer
+from skmrf.learners.exact import DeviceExact
 from skmrf.learners.pseudo_likelihood import site_log_likelihood
+from skmrf.training import held_out
 from skmrf.training.regularization import _time_objective
 
 
@@ -457,3 +459,62 @@ def test_chains_of_missing_entries():
     np.testing.assert_array_equal(drawn[is_observed], X[numbers][is_observed])
     np.testing.assert_array_equal(kept, drawn[[*range(10, 20), 42, *range(21, 40)]])
     assert (kept != first).any()
+
+
+# Devices ----------------------------------------------------------------------------------
+
+
+def random_model(n_visible, n_hidden, states, rng):
+    """Return a model with hidden units; with numbers for the states, its columns are coupled."""
+    arrays = [rng.normal(0.0, 0.6, shape) for shape in ((n_visible, n_hidden), n_visible, n_hidden)]
+    if states is None:
+        return BipartiteEnergy(*arrays)
+    coupling = np.triu(rng.normal(0.0, 0.4, (n_visible, n_visible)), 1)
+    return SemiRestrictedEnergy(coupling + coupling.T, *arrays, states=states)
+
+
+@pytest.mark.parametrize("kind", ["codes", "probabilities", "jax"])
+@pytest.mark.parametrize("n_hidden", [3, 9])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_objective_of_a_device(kind, n_hidden, is_weighted, seed, monkeypatch):
+    """It is the objective of the host in double precision, also if the rows are in blocks."""
+    jax, devices = pytest.importorskip("jax"), pytest.importorskip("skmrf._jax.devices")
+    monkeypatch.setattr(devices, "BLOCK_ENTRIES", 6 * 64)
+    rng = np.random.default_rng(seed)
+    energy, X = random_model(6, n_hidden, None, rng), rng.integers(0, 2, (150, 6))
+    if kind == "probabilities":
+        X = rng.random((150, 6)).astype(np.float32)
+    batch = Batch(X, log_weights=rng.normal(size=150) if is_weighted else None)
+    value, gradient = Exact().objective(energy, batch, Exact().init(energy, batch, None))
+    own = batch._replace(X=jax.numpy.asarray(X)) if kind == "jax" else batch
+    learner = DeviceExact(devices.find_device("jax"))
+    found = learner.objective(energy, own, learner.init(energy, own, None))
+    assert found[0] == pytest.approx(value, rel=1e-13)
+    for name, array in gradient.items():
+        np.testing.assert_allclose(found[1][name], array, atol=1e-13)
+
+
+@pytest.mark.parametrize("states", [None, (-1, 1)])
+@pytest.mark.parametrize("n_hidden", [5, 14])
+def test_scores_of_held_out_rows(states, n_hidden, seed):
+    """A device has the score of the host: an exact one, or from all models with one changed bit."""
+    devices = pytest.importorskip("skmrf._jax.devices")
+    rng = np.random.default_rng(seed)
+    energy, X = random_model(13, n_hidden, states, rng), rng.integers(0, 2, (90, 13))
+    batch = Batch(X, log_weights=rng.normal(size=90))
+    score = held_out.layered_score(energy, batch)(energy, None)
+    on_device = held_out.layered_score(energy, batch, devices.find_device("jax"))
+    assert on_device(energy, None) == pytest.approx(score, rel=1e-12)
+    if states is None and n_hidden == 5:
+        learner = Exact()
+        exact = learner.objective(energy, batch, learner.init(energy, batch, None))[0]
+        assert score == pytest.approx(exact, abs=1e-9)
+        return
+    sites = np.random.default_rng(0).integers(13, size=(16, 90))
+    log_p, total = energy.log_marginal(X), 0.0
+    for chosen in sites:
+        changed = X.copy()
+        changed[np.arange(90), chosen] ^= 1
+        total = total - np.logaddexp(0.0, energy.log_marginal(changed) - log_p)
+    weights = np.exp(batch.log_weights)
+    assert score == pytest.approx(weights @ total / weights.sum() * 13 / 16, rel=1e-10)
