@@ -282,7 +282,7 @@ def matrix_product(A, B):
     return out
 
 
-def gram_matrix(*parts):
+def gram_matrix(*parts, dtype=float):
     """Return the sum of ``X.T @ diag(weights) @ X``; threads multiply blocks of rows.
 
     The blocks do not depend on the number of threads, so that the result does not.
@@ -292,6 +292,8 @@ def gram_matrix(*parts):
     *parts : tuple of (X, weights)
         Arrays of numpy or of JAX: numbers of shape (n_rows, n_columns), and weights of the rows, of
         any sign, of shape (n_rows,).
+    dtype : dtype, default=float
+        Data type of the products of arrays of numpy. Their sums are float64.
 
     Returns
     -------
@@ -302,7 +304,7 @@ def gram_matrix(*parts):
         return sum(X.T @ (X * weights[:, None]) for X, weights in parts)
 
     def compute(X, weights, rows):
-        x = X[rows].astype(float, copy=False)
+        x = X[rows].astype(dtype, copy=False)
         return x.T @ (x * weights[rows, None])
 
     n_columns = parts[0][0].shape[1]

@@ -204,6 +204,9 @@ def count_states(codes, n_states, weights):
 
     Missing entries are not counted.
     """
+    if max(n_states, default=0) <= 2 and (weights == 1.0).all():
+        by_code = np.stack([count_rows(codes, 0), count_rows(codes, 1)], axis=1).astype(float)
+        return [counts[:q] for counts, q in zip(by_code, n_states, strict=True)]
     counts = [np.zeros(q) for q in n_states]
     for rows in blocks_in_memory(codes):
         part, given = codes[rows], weights[rows]
@@ -270,14 +273,14 @@ def pair_frequencies(codes, log_weights=None):
         Shares. The diagonal has the means of the columns.
     """
     n_rows = codes.shape[0]
-    weights = np.ones(n_rows)
+    weights, dtype = np.ones(n_rows), np.float32  # which has exact counts of the rows of a block
     if log_weights is not None:
-        weights = n_rows * normalized_weights(log_weights, n_rows)
+        weights, dtype = n_rows * normalized_weights(log_weights, n_rows), float
     total = 0.0
     for rows in row_blocks(codes, min(LARGE_ENTRIES, MAX_COUNT * codes.shape[1])):
         part = codes[rows]
         if is_numpy(part):
-            total = total + gram_matrix((part, weights[rows]))
+            total = total + gram_matrix((part, weights[rows].astype(dtype)), dtype=dtype)
         else:
             part = part.astype(np.float32)
             weighted = part * weights[rows, None].astype(np.float32)

@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.frame_types import frame_index
+from .._jax import open_device
 from .._utils.codes import MISSING, STATE
 from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator, check_number, show_list
@@ -122,7 +123,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
 
     def _include_modes(self, result):
         """Raise log Z to the lower bound of the modes; warn if the interval excludes the bound."""
-        bound = mode_bound(self.energy_, self._rng())
+        bound = mode_bound(self.energy_, self._rng(), open_device(self._device))
         if is_below(result, bound):
             warn_caller(
                 f"log Z is at least {bound:.6g}, but its estimate is {result.value:.6g}: the model "

@@ -81,7 +81,7 @@ def initial_layers(data, n_hidden, init_visible_bias, rng, scale=WEIGHT_SCALE):
     return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
 
 
-def tree_layers(energy, data):
+def tree_layers(energy, data, device=None):
     r"""Return an energy whose hidden units have the couplings of a Chow-Liu tree.
 
     A hidden unit with the weights :math:`w` and :math:`\pm w` for two visible units, and the bias
@@ -95,15 +95,21 @@ def tree_layers(energy, data):
         Energy with small random weights. Hidden units without an edge keep them.
     data : Batch
         Training rows: state codes, or probabilities as floating-point numbers.
+    device : Device, optional
+        Device of JAX that counts the pairs of ones of rows with equal weights.
 
     Returns
     -------
     BipartiteEnergy
         Energy with parameters of the same dtype.
     """
-    rows = complete_states(data, np.random.default_rng(0))
-    n = len(energy.visible_bias)
-    tree = fit_tree(dense_rows(rows.X), [2] * n, weights=sample_weights(rows))
+    device = None if data.log_weights is not None else device
+    is_there = device is not None and device.holds(data.X) and data.X.dtype.kind != "f"
+    rows = data if is_there else complete_states(data, np.random.default_rng(0))
+    n, X = len(energy.visible_bias), dense_rows(rows.X)
+    if device is not None and device.keeps(X.size):
+        X = device.put(X.astype(np.int8))
+    tree = fit_tree(X, [2] * n, weights=sample_weights(rows))
     weights, hidden_bias = energy.weights.copy(), energy.hidden_bias.copy()
     weakest = np.sort(tree.gains)[::-1][weights.shape[1] :].max(initial=-np.inf)
     forest = tree.prune(weakest)
@@ -147,6 +153,11 @@ def random_layers(energy, data):
     weights = weights.astype(energy.weights.dtype)
     bias = energy.visible_bias - 0.5 * weights.sum(axis=1)
     return BipartiteEnergy(weights, bias, -means @ weights)
+
+
+def other_starts(device):
+    """Return the functions of other initial models than one with small random weights."""
+    return partial(tree_layers, device=open_device(device)), random_layers
 
 
 def initial_coupled_layers(data, n_hidden, states, rng, *, is_coupled=True):

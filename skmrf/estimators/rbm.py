@@ -349,7 +349,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         comparison does not hold out, and with larger random weights.
         """
         energy = self._initial_energy(data, parameters)
-        starts = hidden_layer.tree_layers, hidden_layer.random_layers
+        starts = hidden_layer.other_starts(self.device)
         starts = () if self.init_visible_bias == "zeros" else starts
         choice = choose(energy, data, parameters, starts=starts)
         return choice.start, choice

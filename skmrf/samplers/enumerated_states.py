@@ -9,6 +9,7 @@ from .._utils.log_weights import logsumexp
 from .gibbs import annealed_states, spawn_generators, sweep
 
 N_BOUND_CHAINS, N_BOUND_SWEEPS = 64, 50
+N_DEVICE_CHAINS = 128  # the default of ais, so that a device compiles nothing
 
 
 class EnumeratedStates:
@@ -98,7 +99,7 @@ class ImportanceWeights(NamedTuple):
         return float(len(self.per_draw) / (in_set + others))
 
 
-def mode_bound(energy, rng):
+def mode_bound(energy, rng, device=None):
     r"""Return a lower bound of log Z: the log of the sum of f over states near modes of the model.
 
     The states are those that annealed Gibbs chains reach and then visit. The modes can be far from
@@ -111,16 +112,20 @@ def mode_bound(energy, rng):
         Model. Hidden variables are summed out.
     rng : Generator
         Source of randomness.
+    device : Device, optional
+        Device of JAX on which the chains move.
 
     Returns
     -------
     float
         Lower bound of log Z in nats; -inf if no state of positive probability is found.
     """
-    X = annealed_states(energy, N_BOUND_CHAINS, rng)
+    n_chains = N_BOUND_CHAINS if device is None else N_DEVICE_CHAINS
+    X = annealed_states(energy, n_chains, rng, device=device)
     if not len(X):
         return -np.inf
-    generators, visited = spawn_generators(rng, len(X)), [X]
+    X = X if device is None else np.resize(X, (n_chains, X.shape[1]))
+    generators, visited = spawn_generators(rng, len(X), device), [X]
     for _ in range(N_BOUND_SWEEPS):
         X, _ = sweep(energy, X, generators)
         visited.append(X)

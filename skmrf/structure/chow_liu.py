@@ -15,7 +15,7 @@ from ..exact import expectations
 from ..inference import row_queries
 from ..training.data_moments import count_weights, effective_rows
 from ..training.regularization import Fold, held_out_weights
-from .screening import joint_counts, pair_tables
+from .screening import binary_counts, joint_counts, pair_tables
 
 MAX_TABLE_SIZE = 2**20  # larger tables of pairs are never edges
 CONCENTRATIONS = 2.0 ** np.arange(11)  # total pseudo-counts of a conditional distribution
@@ -80,16 +80,21 @@ def fit_tree(X, n_states, *, weights=None, allowed=None):
     """
     n_states = np.asarray(n_states)
     weights = np.broadcast_to(1.0, len(X)) if weights is None else weights
-    gain = pair_gains(X, n_states, weights)
+    joint = binary_counts(X, weights, n_states)
+    gain = pair_gains(X, n_states, weights, joint)
     is_edge = np.triu(gain > 0.0, 1)
     if allowed is not None:
         is_edge &= allowed
     edges = _spanning_forest(gain, is_edge)
     singles = [_marginal(counts) for counts in count_states(X, n_states, weights)]
     tables = [np.log(p) for p in singles]
-    for (i, j), counts in zip(edges, _count_edges(X, edges, n_states, weights), strict=True):
-        joint = _smooth_joint(counts, singles[i], singles[j])
-        tables.append(np.log(joint) - tables[i][:, None] - tables[j])
+    if joint is None:
+        counts = _count_edges(X, edges, n_states, weights)
+    else:
+        counts = _binary_tables(joint, edges, len(X))
+    for (i, j), table in zip(edges, counts, strict=True):
+        smooth = _smooth_joint(table, singles[i], singles[j])
+        tables.append(np.log(smooth) - tables[i][:, None] - tables[j])
     i, j = np.array(edges, dtype=int).reshape(-1, 2).T
     graph = FactorGraph(n_states, [(v,) for v in range(X.shape[1])] + edges, tables)
     return Tree(graph, gain[i, j] / ((n_states[i] - 1) * (n_states[j] - 1)))
@@ -149,7 +154,7 @@ def fit_pairwise_forest(data, states):
     return PairwiseEnergy(coupling, bias / step - low * coupling.sum(axis=1), states)
 
 
-def pair_gains(X, n_states, weights):
+def pair_gains(X, n_states, weights, joint=None):
     """Return the increase of the log-likelihood of all rows by each pair of variables, in nats.
 
     It is the number of rows that observe both variables, times the mutual information of the
@@ -163,6 +168,8 @@ def pair_gains(X, n_states, weights):
         Number of states of each variable.
     weights : ndarray of shape (n_rows,)
         Number of times that each row counts.
+    joint : ndarray of shape (n_variables, n_variables), optional
+        Result of :func:`~skmrf.structure.screening.binary_counts`, if it is known.
 
     Returns
     -------
@@ -172,7 +179,7 @@ def pair_gains(X, n_states, weights):
     """
     n = X.shape[1]
     gain = np.zeros((n, n))
-    for left, right, tables in pair_tables(X, weights, n_states, MAX_TABLE_SIZE):
+    for left, right, tables in pair_tables(X, weights, n_states, MAX_TABLE_SIZE, joint):
         values = _information(tables)
         gain[np.ix_(left, right)] = values
         gain[np.ix_(right, left)] = values.T
@@ -207,6 +214,20 @@ def _count_edges(X, edges, n_states, weights):
         for table, (i, j) in zip(tables, edges, strict=True):
             table += joint_counts(columns[:, i], columns[:, j], given, table.shape)
     return tables
+
+
+def _binary_tables(joint, edges, n_rows):
+    """Return the counts of the joint states of each edge, from those of the state (1, 1)."""
+    ones = joint.diagonal()
+    return [
+        np.array(
+            [
+                [n_rows - ones[i] - ones[j] + joint[i, j], ones[j] - joint[i, j]],
+                [ones[i] - joint[i, j], joint[i, j]],
+            ]
+        )
+        for i, j in edges
+    ]
 
 
 def _marginal(counts):

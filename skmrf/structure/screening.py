@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from .._utils.codes import MISSING
-from .._utils.rows import blocks_in_memory, count_states, has_missing
+from .._utils.rows import blocks_in_memory, count_states, has_missing, pair_frequencies
 from .significance import adjust_p_values, chi2_from_f, log_tail
 
 BLOCK_COLUMNS = 256
@@ -136,7 +136,31 @@ def _pairs_below_level(X, weights, n_states, level):
     return tuple(np.concatenate(parts) for parts in zip(*passed, strict=True))
 
 
-def pair_tables(X, weights, n_states, max_size=np.inf):
+def binary_counts(X, weights, n_states):
+    """Return the number of rows in which two columns have the code 1, for all pairs of columns.
+
+    Parameters
+    ----------
+    X : array of numpy or JAX of shape (n_rows, n_variables)
+        State codes; MISSING where an entry is missing.
+    weights : ndarray of shape (n_rows,)
+        Number of times that each row counts.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+
+    Returns
+    -------
+    ndarray of shape (n_variables, n_variables), or None
+        Counts. None unless all variables have two states, no entry is missing and each row counts
+        once.
+    """
+    is_binary = (np.asarray(n_states) == 2).all() and (weights == 1.0).all()
+    if not is_binary or not len(X) or has_missing(X):
+        return None
+    return np.rint(len(X) * pair_frequencies(X))
+
+
+def pair_tables(X, weights, n_states, max_size=np.inf, joint=None):
     """Yield the contingency tables of all pairs, block by block.
 
     Variables with one state are in no block. If no entry is missing and the weights are integers,
@@ -152,6 +176,8 @@ def pair_tables(X, weights, n_states, max_size=np.inf):
         Number of states of each variable.
     max_size : float, default=inf
         Maximum number of entries of a table; pairs with larger tables are left out.
+    joint : ndarray of shape (n_variables, n_variables), optional
+        Result of :func:`binary_counts`, if it is known.
 
     Yields
     ------
@@ -162,6 +188,7 @@ def pair_tables(X, weights, n_states, max_size=np.inf):
         Weighted counts of the joint states, over the rows that observe both variables.
     """
     blocks = list(_variable_blocks(n_states))
+    joint = binary_counts(X, weights, n_states) if joint is None else joint
     dtype = _exact_dtype(weights)
     lowest = int(dtype is np.float32 and not has_missing(X))  # of the states that are counted
     counts = count_states(X, n_states, weights) if lowest else []
@@ -170,7 +197,9 @@ def pair_tables(X, weights, n_states, max_size=np.inf):
         # Blocks are sorted by their numbers of states.
         rights = [(right, r) for right, r in blocks[k:] if q * r <= max_size]
         sums = [0.0] * len(rights)
-        for rows in blocks_in_memory(X):
+        if joint is not None and lowest:
+            sums = [joint[np.ix_(left, right)][:, :, None, None] for right, _ in rights]
+        for rows in blocks_in_memory(X) if joint is None else ():
             part, shares = X[rows], weights[rows].astype(dtype)
             for m, (right, r) in enumerate(rights):
                 sums[m] = sums[m] + _block_tables(part, shares, (left, right), (q, r), lowest)

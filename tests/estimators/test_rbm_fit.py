@@ -216,7 +216,7 @@ def test_initial_weights_of_a_tree_are_compared(monkeypatch, seed):
     monkeypatch.setattr(_weight_decay, "MIN_LAYER_UPDATES", 600)
     monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", (600, 600))
     score = RBM(19, random_state=seed).fit(X).score(X)
-    monkeypatch.setattr(_hidden_layer, "tree_layers", lambda energy, _: energy)
+    monkeypatch.setattr(_hidden_layer, "tree_layers", lambda energy, *_, **__: energy)
     without = RBM(19, random_state=seed).fit(X).score(X)
     assert score > without + 0.5
 

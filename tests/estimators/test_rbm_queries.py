@@ -30,13 +30,14 @@ from skmrf._utils.rows import Batch
 from skmrf._utils.warn import LogPartitionWarning
 from skmrf.energies import BipartiteEnergy
 from skmrf.estimators import _density
-from skmrf.estimators._hidden_layer import initial_layers, random_layers
+from skmrf.estimators._hidden_layer import initial_layers, random_layers, tree_layers
 from skmrf.exact import enumeration
 from skmrf.inference import row_queries
 from skmrf.inference.row_queries import latent_log_partitions, latent_samples
 from skmrf.learners import BP, CD, MSSVM, PCD, PSMC
 from skmrf.learners.exact import DeviceExact
 from skmrf.likelihood import log_partition_bounds
+from skmrf.structure import chow_liu, screening
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -539,6 +540,27 @@ def test_last_iterations_on_a_device(monkeypatch):
     assert len(used) == n_used
     np.testing.assert_allclose(model.components_, on_host.components_, rtol=1e-4, atol=1e-4)
     assert model.score(X) == pytest.approx(on_host.score(X), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["codes", "jax", "probabilities", "weights"])
+def test_tree_of_a_device(kind, monkeypatch, seed):
+    """It is the tree of the host, and that from tables of all pairs of columns."""
+    jax, devices = pytest.importorskip("jax"), pytest.importorskip("skmrf._jax.devices")
+    rng = np.random.default_rng(seed)
+    X = np.cumsum(rng.random((300, 9)) < 0.2, axis=1) % 2 ^ rng.integers(2, size=(300, 1))
+    X = np.clip(X, 0.1, 0.9) if kind == "probabilities" else X
+    rows = Batch(X, log_weights=rng.normal(size=300) if kind == "weights" else None)
+    start = initial_layers(rows, 5, "data", rng)
+    found = tree_layers(start, rows)
+    own = rows._replace(X=jax.numpy.asarray(X)) if kind == "jax" else rows
+    on_device = tree_layers(start, own, devices.find_device("jax"))
+    for module in (chow_liu, screening):
+        monkeypatch.setattr(module, "binary_counts", lambda *_: None)
+    from_tables = tree_layers(start, rows)
+    assert np.abs(found.weights).max() > 1.0
+    for name, array in found.theta.items():
+        np.testing.assert_array_equal(on_device.theta[name], array)
+        np.testing.assert_array_equal(from_tables.theta[name], array)
 
 
 # Columns that exclude each other -------------------------------------------------------------

@@ -6,12 +6,13 @@ import twins
 from montecarlo import check_draws
 from numpy.testing import assert_allclose, assert_array_equal
 from potentials import PAPER, chain_of, density, frustrated, model
-from zoo import HUGE, MODERATE, WITH_ZEROS, ZOO, enumerate_states
+from zoo import HUGE, MODERATE, WITH_ZEROS, ZOO, enumerate_states, layers
 
 from skmrf._utils.codes import STATE
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.exact import tree_decomposition
+from skmrf.exact.enumeration import binary_states
 from skmrf.samplers import chained_bp as module
 from skmrf.samplers.chained_bp import ChainedSampler, ChainSettings, Draws
 from skmrf.samplers.enumerated_states import EnumeratedStates, mode_bound
@@ -493,3 +494,13 @@ def test_mode_bound_is_below_log_z(kind, seed):
     _, log_f = enumerate_states(graph)
     bound = mode_bound(graph, np.random.default_rng(seed))
     assert log_f.max() - 1e-9 <= bound <= np.logaddexp.reduce(log_f) + 1e-9
+
+
+@pytest.mark.parametrize("n_hidden", [2, 9])
+def test_mode_bound_of_a_device(n_hidden, seed):
+    """The chains visit nearly all states of a small model."""
+    devices = pytest.importorskip("skmrf._jax.devices")
+    energy = layers(5, n_hidden, seed, scale=0.7)
+    log_f = energy.log_marginal(binary_states(5))
+    bound = mode_bound(energy, np.random.default_rng(seed), devices.find_device("jax"))
+    assert np.logaddexp.reduce(log_f) - 0.1 <= bound <= np.logaddexp.reduce(log_f) + 1e-4
