@@ -6,8 +6,8 @@ the values. The time of an epoch is the difference of fits with many and few epo
 difference of the numbers of epochs. A second column has the time of the whole fit per epoch, with
 all transfers. Each fit is run once before it is timed, so that no compilation is timed. A third
 column has the additional time of this first fit. The device makes more epochs than the CPU, because
-it needs a shorter time. The epochs of RBMs are compared with a loop of the same kind in plain JAX,
-without an estimator.
+it needs a shorter time. One row has a whole fit until convergence. The epochs of RBMs are compared
+with a loop of the same kind in plain JAX, without an estimator.
 
 ``python benchmarks/device.py --mapped 2000`` instead measures the memory of fits to rows of a
 memory map, a file of 2000 MB. It needs Linux.
@@ -237,6 +237,17 @@ def time_conditional(X, devices, fast):
     yield row
 
 
+def time_whole_fits(X, devices):
+    """Yield the row of a fit that ends by convergence, with its last exact gradients."""
+    row = {"work": "whole fit of an RBM until convergence, 784 x 10, batches and chains of 100"}
+    for device in devices:
+        fit = partial(fit_seconds, X, device, max_iter=None, n_components=10, batch_size=100)
+        n_repeats = 1 if device == "cpu" else N_REPEATS
+        first, seconds = fit(), float(np.median([fit() for _ in range(n_repeats)]))
+        row |= {device: seconds, f"{device}_first": first - seconds}
+    yield row
+
+
 def time_work(X, devices, fast):
     """Yield a row of the table for each kind of work, with the seconds on each device."""
     sizes = ((500, 100), (500, 1000), (10, 100))
@@ -273,6 +284,7 @@ def time_work(X, devices, fast):
     }
     yield from time_conditional(X, devices, fast)
     if not fast:
+        yield from time_whole_fits(X, devices)
         yield from time_learners(X, devices)
 
 
