@@ -352,10 +352,13 @@ class BoltzmannMachine(VisibleEstimator):
             session.energy = choice.energy if choice.is_interrupted else choice.start
             session.begin(data, encoder.states)
             data, held_out = hold_out(data, parameters, session.rng)
-            n_never = 0
-            if choice.alpha == 0:
-                n_never = data_moments.summarise_pairs(session.energy, data)[1]
-            settings = self._settings(parameters, learner, session.energy, data, held_out, choice)
+            energy, resolution, n_never = session.energy, 0.0, 0
+            is_noise_compared = not (energy.has_latent or is_preconditioned(learner, parameters))
+            if choice.alpha == 0 or is_noise_compared:
+                resolution, n_never = data_moments.summarise_pairs(energy, data)
+            given = parameters, learner, energy, data, held_out, choice
+            settings = self._settings(*given, resolution)
+            del energy, given  # training frees the initial model
 
             def attributes(state):
                 chosen = {"alpha_": choice.alpha, "_centre": choice.centre}
@@ -367,7 +370,7 @@ class BoltzmannMachine(VisibleEstimator):
                 state = session.keep(settings, attributes, interrupted=True)
             else:
                 state = loop.train(session, learner, data, settings, attributes)
-            data_moments.warn_unbounded(n_never)
+            data_moments.warn_unbounded(n_never if choice.alpha == 0 else 0)
             vars(self).update(attributes(state))
         return self
 
@@ -404,7 +407,7 @@ class BoltzmannMachine(VisibleEstimator):
         rng = check_generator(self.random_state)
         return initial_coupled_layers(data, n_components, states, rng, is_coupled=is_coupled)
 
-    def _settings(self, parameters, learner, energy, data, held_out, choice):
+    def _settings(self, parameters, learner, energy, data, held_out, choice, resolution):
         """Return the settings of the training loop."""
         if energy.has_latent:
             return training_settings(parameters, learner, energy, data, held_out, choice)
@@ -415,7 +418,7 @@ class BoltzmannMachine(VisibleEstimator):
             alpha=choice.alpha,
             centre=choice.centre,
             score=_score(energy, held_out),
-            resolution=data_moments.summarise_pairs(energy, data)[0],
+            resolution=resolution,
         )
         if is_preconditioned(learner, parameters):
             settings = preconditioned_settings(settings, energy, data, choice.rate)
