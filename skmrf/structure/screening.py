@@ -190,14 +190,15 @@ def pair_tables(X, weights, n_states, max_size=np.inf, joint=None):
     blocks = list(_variable_blocks(n_states))
     joint = binary_counts(X, weights, n_states) if joint is None else joint
     dtype = _exact_dtype(weights)
-    lowest = int(dtype is np.float32 and not has_missing(X))  # of the states that are counted
+    is_counted = joint is not None or (dtype is np.float32 and not has_missing(X))
+    lowest = int(is_counted)  # of the states that are counted
     counts = count_states(X, n_states, weights) if lowest else []
     totals = [np.stack([counts[i] for i in members]) for members, _ in blocks if lowest]
     for k, (left, q) in enumerate(blocks):
         # Blocks are sorted by their numbers of states.
         rights = [(right, r) for right, r in blocks[k:] if q * r <= max_size]
         sums = [0.0] * len(rights)
-        if joint is not None and lowest:
+        if joint is not None:
             sums = [joint[np.ix_(left, right)][:, :, None, None] for right, _ in rights]
         for rows in blocks_in_memory(X) if joint is None else ():
             part, shares = X[rows], weights[rows].astype(dtype)

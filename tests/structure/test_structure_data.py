@@ -281,6 +281,18 @@ def test_contingency_tables_of_many_states(lowest, is_whole, seed):
         np.testing.assert_allclose(table, expected, atol=0.0 if is_whole else 1e-12)
 
 
+@pytest.mark.parametrize("limit", [2**24, 100])
+def test_contingency_tables_of_binary_columns(limit, seed, monkeypatch):
+    """All tables are counted, also those of more rows than float32 numbers can count."""
+    monkeypatch.setattr("skmrf.structure.screening.MAX_EXACT_FLOAT32", limit)
+    X = np.random.default_rng(seed).integers(0, 2, (300, 5)).astype(STATE)
+    [(_, _, tables)] = pair_tables(X, np.ones(300), np.full(5, 2))
+    for i in range(5):
+        for j in range(i):
+            expected = np.histogram2d(X[:, i], X[:, j], 2)[0]
+            np.testing.assert_array_equal(tables[i, j], expected)
+
+
 def test_default_screen_limits_partners(monkeypatch):
     """The default screen limits the number of partners of each variable."""
     X = chain_rows(0, n_rows=4000)
