@@ -16,9 +16,9 @@ from ..energies import FactorGraph
 from ..energies.protocols import check_energy
 from ..exact.elimination import ImpossibleEvidence
 from ..samplers import Product, spawn_generators, sweep
-from ..samplers.smc import Tempering, run_smc
 from ..samplers.windows import MAX_VARIABLES
 from .annealing_paths import (
+    N_BURN_IN,
     AnnealingChains,
     BlockAnnealing,
     ModelPath,
@@ -26,11 +26,13 @@ from .annealing_paths import (
     check_reference_model,
     has_zeros,
     interpolate,
+    with_sparse_tables,
 )
 from .intervals import (
     compare_lengths,
     compare_references,
     is_inside,
+    raise_to_bound,
     without_upper_limit,
     zero_probability_result,
 )
@@ -42,9 +44,9 @@ LONG_ENOUGH = 0.5  # effective share of the chains from which more chains are ad
 MOVES = ("auto", "gibbs", "block-gibbs")
 MAX_TEMPERATURES = 64_000
 MAX_UPDATES = 1.5e9
-N_REFERENCE_SWEEPS, N_REFERENCE_CHAINS = 20, 1024
 N_PILOT_CHAINS = 128
-N_PATH_SWEEPS = 9.0  # per temperature, in the first three runs
+N_PATH_SWEEPS = 9.0  # per temperature, in the first three runs, besides sweeps before annealing
+N_REVERSE_STARTS = 6  # in these runs; their sweeps before annealing are at most N_BURN_IN each
 CHAINS_AT_ONCE = 4096
 
 
@@ -140,7 +142,9 @@ def ais(
         the standard error, and at least ln 40 (Markov's inequality) if the effective sample size is
         below 10. ``upper_is_bound`` is False because the reverse chains start at approximate
         samples. If all forward chains have weight zero because of zero potentials, the interval is
-        from -inf to inf.
+        from -inf to inf. The distance to ``lower`` includes the probability, in a product
+        reference, of states that no chain draws. ``value`` and ``lower`` are at least the log
+        potential of the best state of ``start``.
 
     Notes
     -----
@@ -184,23 +188,29 @@ def ais(
     if start is not None:
         start = _check_start(start, energy)
     chains = AnnealingChains(n_chains, n_jobs, open_device(device))
+    energy = with_sparse_tables(energy) if chains.device is None else energy
+    chains = chains.with_time(energy, rng)
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)
     if _has_block_moves(energy, moves, reference, chains):
+        if start is None and n_temperatures is None:
+            start = chains.find_modes(energy, rng)
         result = _estimate_in_blocks(energy, n_temperatures, start, chains, widths, rng)
     elif n_temperatures is not None:
-        first = _fit_reference(energy, chains, rng) if reference is None else reference
+        first = chains.fit_reference(energy, rng) if reference is None else reference
         path = _make_path(energy, first, schedule, start, chains, rng)
-        result = path.estimate(n_temperatures, max_width, rng)
+        result = _estimate_in_time(path, n_temperatures, max_width, rng)
     else:
-        began, fitted = monotonic(), _fit_reference(energy, chains, rng)
-        seconds = max(monotonic() - began, 1e-9) * n_chains / N_REFERENCE_CHAINS
+        fitted = chains.fit_reference(energy, rng)
         references = _choose_references(energy, reference, fitted, start, chains, rng)
         start = chains.find_modes(energy, rng) if start is None else start
         paths = [_make_path(energy, p, schedule, start, chains, rng) for p in references]
-        n_affordable = N_REFERENCE_SWEEPS * remaining_time() / (N_PATH_SWEEPS * seconds)
-        n_first = int(np.clip(n_affordable, 10, paths[0].first_temperatures))
+        n_affordable = _affordable_temperatures(chains.affordable_sweeps(1.0, n_chains))
+        n_first = int(np.clip(n_affordable, SHORTEST, paths[0].first_temperatures))
         result = _estimate_with_longer_paths(paths, widths, rng, n_first)
+    result = zero_probability_result("ais") if result is None else result
+    if start is not None and len(start):
+        result = raise_to_bound(result, float(energy.log_marginal(start[:n_chains]).max()))
     _warn_unless_converged(result, max_width)
     return result
 
@@ -218,8 +228,10 @@ def _has_block_moves(energy, moves, reference, chains):
 
 
 def _estimate_in_blocks(energy, n_temperatures, start, chains, widths, rng):
-    """Estimate log Z from chains that draw windows of variables."""
-    start = chains.find_modes(energy, rng) if start is None and n_temperatures is None else start
+    """Estimate log Z from chains that draw windows of variables, or return None.
+
+    None means that the tables allow no state, or that there is no estimate within the time limit.
+    """
     began = monotonic()
     try:
         paths = BlockAnnealing.pair(energy, start, chains, rng)
@@ -229,8 +241,15 @@ def _estimate_in_blocks(energy, n_temperatures, start, chains, widths, rng):
         n_affordable = remaining_time() / (N_PATH_SWEEPS * seconds)
         n_first = int(np.clip(n_affordable, SHORTEST, paths[0].first_temperatures))
         return _estimate_with_longer_paths(paths, widths, rng, n_first)
-    except (ImpossibleEvidence, TimeoutError):  # the tables allow no state, or time is over
-        return zero_probability_result("ais")
+    except (ImpossibleEvidence, TimeoutError):
+        return None
+
+
+def _affordable_temperatures(n_sweeps):
+    """Return the number of steps of a path whose first three runs have this number of sweeps."""
+    n_long = (n_sweeps - N_REVERSE_STARTS * N_BURN_IN) / N_PATH_SWEEPS
+    n_short = n_sweeps / (N_PATH_SWEEPS + N_REVERSE_STARTS)
+    return n_long if n_long > N_BURN_IN else n_short
 
 
 def _warn_unless_converged(result, max_width):
@@ -238,8 +257,9 @@ def _warn_unless_converged(result, max_width):
         warn_caller(
             f"Annealed importance sampling found no upper limit of log Z, which is at least "
             f"{result.lower:.4g}: longer paths or a second reference distribution change the "
-            "estimate, or few chains have most of the weight. Log-likelihoods may be too high by "
-            "many nats. Increase n_temperatures and n_chains, or train with a larger alpha.",
+            "estimate, few chains have most of the weight, or a time limit is too short. "
+            "Log-likelihoods may be too high by many nats. Increase n_temperatures, n_chains and "
+            "the time limit, or train with a larger alpha.",
             LogPartitionWarning,
         )
     elif result.upper == np.inf:
@@ -330,9 +350,9 @@ def raise_bound(
     rng = check_generator(random_state)
     X = check_states(dense_rows(X), energy.visible_states)
     if reference is None:
-        reference = _fit_reference(energy, AnnealingChains(N_PILOT_CHAINS, n_jobs), rng)
+        reference = AnnealingChains(N_PILOT_CHAINS, n_jobs).fit_reference(energy, rng)
     _check_reference(reference, energy)
-    schedule = _choose_betas(energy, reference, AnnealingChains(N_PILOT_CHAINS), "adaptive", rng)
+    schedule = AnnealingChains(N_PILOT_CHAINS).choose_betas(energy, reference, "adaptive", rng)
     betas = interpolate(schedule, n_temperatures)[::-1]
     out = energy.log_marginal(X).astype(float)
     possible = np.flatnonzero(out > -np.inf)
@@ -355,7 +375,7 @@ def _make_path(energy, reference, schedule, start, chains, rng):
         check_reference_model(reference, energy)
         return ModelPath(energy, reference, start, chains)
     _check_reference(reference, energy)
-    betas = _choose_betas(energy, reference, chains, schedule, rng)
+    betas = chains.choose_betas(energy, reference, schedule, rng)
     return ProductPath(energy, reference, start, chains, schedule=betas)
 
 
@@ -382,11 +402,15 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
 
     ``paths`` start at two reference distributions. ``widths`` are the largest width that counts as
     converged, and the width at which runs end. The notes of :func:`ais` define agreement. A result
-    with an upper limit is compared with a run of the second path.
+    with an upper limit is compared with a run of the second path. None means that no path ends in
+    time.
     """
     max_width, target_width = widths
     path, other = paths
-    spent, before = 0.0, path.estimate(max(n_temperatures // GROWTH, SHORTEST), max_width, rng)
+    n_before = max(n_temperatures // GROWTH, SHORTEST)
+    spent, before = 0.0, _estimate_in_time(path, n_before, max_width, rng)
+    if before is None:
+        return None
     share_before = before.ess / path.n_chains
     has_zeros = path.has_zero_potentials()
     while True:
@@ -430,7 +454,7 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
 
 
 def _estimate_in_time(path, n_temperatures, max_width, rng):
-    """Return an estimate, or None if elimination ends at the time limit."""
+    """Return an estimate, or None if the chains do not reach the end of the path in time."""
     try:
         return path.estimate(n_temperatures, max_width, rng)
     except TimeoutError:
@@ -458,36 +482,9 @@ def _choose_references(energy, given, fitted, start, chains, rng):
     if has_zeros(energy):
         if isinstance(given, FactorGraph):
             return given, given.with_theta({k: 0.5 * v for k, v in given.theta.items()})
-        given = _fit_reference(energy, chains, rng) if given is None else given
+        given = chains.fit_reference(energy, rng) if given is None else given
     if given is not None:
         return given, fitted
     if start is None:
         return fitted, Product.uniform(energy.visible_states)
     return Product.from_counts(start, energy.visible_states), fitted
-
-
-def _fit_reference(energy, chains, rng):
-    """Return a reference: independent variables with approximately the model's marginals.
-
-    There are many chains, because all variables can have errors of the same sign if they depend on
-    the mode of a chain. Annealing could then miss a mode.
-    """
-    if chains.device is None:  # a device compiles a function for each number of chains
-        chains = chains._replace(n_chains=N_REFERENCE_CHAINS)
-    ends, how = [], {"n_sweeps": N_REFERENCE_SWEEPS, "n_jobs": chains.n_jobs}
-    for _ in range(0, N_REFERENCE_CHAINS, chains.n_chains):
-        X = Product.uniform(energy.visible_states).sample(chains.n_chains, rng)
-        ends.append(sweep(energy, X, chains.spawn(rng), **how)[0])
-    return Product.from_counts(np.concatenate(ends), energy.visible_states)
-
-
-def _choose_betas(energy, reference, chains, schedule, rng):
-    """Return the schedule of inverse temperatures between 0 (reference) and 1 (model).
-
-    Unless the schedule is linear, all steps of the schedule are about equally difficult.
-    """
-    if schedule == "linear":
-        return np.array([0.0, 1.0])
-    X = reference.sample(chains.n_chains, rng)
-    pilot = run_smc(Tempering(reference, energy), X, chains.spawn(rng), rng)
-    return np.array(pilot.betas)

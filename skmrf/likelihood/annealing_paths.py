@@ -1,23 +1,32 @@
 """Annealing paths from a reference distribution or a tractable model to another model."""
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..energies import FactorGraph
+from .._utils.interrupts import check_time, limit_time, remaining_time
+from ..energies import FactorGraph, PairwiseEnergy
+from ..energies.table_backed import MAX_DENSE_VARIABLES
 from ..exact import elimination
-from ..samplers import spawn_generators, sweep
-from ..samplers.gibbs import annealed_states
+from ..samplers import Product, spawn_generators, sweep
+from ..samplers.gibbs import BLOCK, annealed_states
+from ..samplers.gibbs_queries import pieces_in_time
 from ..samplers.layers import sweep_between
-from ..samplers.smc import resample, run_smc
+from ..samplers.smc import Tempering, resample, run_smc
 from ..samplers.windows import BlockPath
 from .intervals import interval, zero_probability_result
 
 N_BURN_IN, N_BURN_IN_BLOCKS = 100, 20
 FIRST_TEMPERATURES = 1000
-N_SEARCH_CHAINS, SEARCH_BETAS = 128, np.geomspace(0.05, 4.0, 301)  # of simulated annealing
+N_SEARCH_CHAINS, N_SEARCH_SWEEPS, SEARCH_BETAS = 128, 300, (0.05, 4.0)  # of simulated annealing
+FEWEST_CHAINS = 16  # in a short time
+N_REFERENCE_SWEEPS, N_REFERENCE_CHAINS = 20, 1024
+# Shares of the remaining time of reference distributions, of schedules, and of the search of modes.
+REFERENCE_TIME, SCHEDULE_TIME, SEARCH_TIME = 0.1, 0.1, 0.25
 
 
 def check_reference_model(reference, energy):
@@ -36,27 +45,91 @@ def _are_equal(a, b):
 
 
 class AnnealingChains(NamedTuple):
-    """Number of chains, threads that move them, and their device."""
+    """Number of chains, threads that move them, their device, and seconds of a sweep of a chain.
+
+    The seconds are 0 without a time limit.
+    """
 
     n_chains: int
     n_jobs: int | None = None
     device: Any = None
+    sweep_seconds: float = 0.0
 
     def spawn(self, rng):
         """Return random generators of the chains, or chains of the device."""
         return spawn_generators(rng, self.n_chains, self.device)
 
+    def with_time(self, energy, rng):
+        """Return the same chains with the seconds of a sweep, measured if there is a time limit."""
+        if remaining_time() == np.inf:
+            return self
+        n_chains = BLOCK if self.device is None else self.n_chains
+        X, seconds = Product.uniform(energy.visible_states).sample(n_chains, rng), 0.0
+        for _ in range(2):  # the first sweep can compile a function
+            began = monotonic()
+            np.asarray(sweep(energy, X, self.spawn(rng), n_jobs=self.n_jobs)[0])
+            seconds = monotonic() - began
+        return self._replace(sweep_seconds=seconds / n_chains)
+
+    def affordable_sweeps(self, share, n_chains):
+        """Return how many sweeps of chains take a share of the remaining time."""
+        if self.sweep_seconds == 0.0:
+            return np.inf
+        return max(share * remaining_time(), 0.0) / (n_chains * self.sweep_seconds)
+
+    def fit_in_time(self, share, n_chains, n_sweeps):
+        """Return smaller numbers of chains and of sweeps that take a share of the remaining time.
+
+        On a device the number of chains does not change, because each number is compiled.
+        """
+        if self.device is None:
+            n_affordable = self.affordable_sweeps(share, n_sweeps)  # chains with these sweeps
+            n_chains = int(np.clip(n_affordable, min(FEWEST_CHAINS, n_chains), n_chains))
+        return n_chains, int(np.clip(self.affordable_sweeps(share, n_chains), 1, n_sweeps))
+
     def find_modes(self, energy, rng):
         """Return the best states of simulated annealing, or None if all have the probability zero.
 
-        They can be in a mode of the model that annealing to beta = 1 misses.
+        They can be in a mode of the model that annealing to beta = 1 misses. The best state is the
+        first.
         """
         # A device compiles a function for each number of chains.
         n_chains = N_SEARCH_CHAINS if self.device is None else self.n_chains
-        options = {"betas": SEARCH_BETAS, "n_jobs": self.n_jobs, "device": self.device}
+        n_chains, n_sweeps = self.fit_in_time(SEARCH_TIME, n_chains, N_SEARCH_SWEEPS)
+        betas = np.geomspace(*SEARCH_BETAS, n_sweeps + 1)
+        options = {"betas": betas, "n_jobs": self.n_jobs, "device": self.device}
         X = annealed_states(energy, n_chains, rng, **options)
         best = np.argsort(-energy.log_marginal(X), kind="stable")
         return X[best[: max(n_chains // 10, 1)]] if len(X) else None
+
+    def fit_reference(self, energy, rng):
+        """Return a reference: independent variables with approximately the model's marginals.
+
+        There are many chains, because all variables can have errors of the same sign if they depend
+        on the mode of a chain. Annealing could then miss a mode.
+        """
+        n_rounds, n_chains = 1, N_REFERENCE_CHAINS
+        if self.device is not None:  # it compiles a function for each number of chains
+            n_rounds, n_chains = -(-N_REFERENCE_CHAINS // self.n_chains), self.n_chains
+        n_chains, n_sweeps = self.fit_in_time(REFERENCE_TIME, n_chains, N_REFERENCE_SWEEPS)
+        ends, how = [], {"n_sweeps": n_sweeps, "n_jobs": self.n_jobs}
+        for _ in range(n_rounds):
+            X = Product.uniform(energy.visible_states).sample(n_chains, rng)
+            generators = self._replace(n_chains=n_chains).spawn(rng)
+            ends.append(sweep(energy, X, generators, **how)[0])
+        return Product.from_counts(np.concatenate(ends), energy.visible_states)
+
+    def choose_betas(self, energy, reference, schedule, rng):
+        """Return the schedule of inverse temperatures between 0 (reference) and 1 (model).
+
+        Unless the schedule is linear, all steps of the schedule are about equally difficult. It is
+        linear if the chains that find an adaptive schedule take too much of the remaining time.
+        """
+        if schedule == "adaptive":
+            X, path = reference.sample(self.n_chains, rng), Tempering(reference, energy)
+            with limit_time(SCHEDULE_TIME * remaining_time()), suppress(TimeoutError):
+                return np.array(run_smc(path, X, self.spawn(rng), rng).betas)
+        return np.array([0.0, 1.0])
 
 
 @dataclass(frozen=True)
@@ -107,6 +180,7 @@ class AnnealingPath(ABC):
     def estimate(self, n_temperatures, max_width, rng):
         """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps."""
         X, log_z = self.draw_reference(rng)
+        unseen_margin = self.compute_unseen_margin(X)
         betas, generators = interpolate(self.schedule, n_temperatures), self.chains.spawn(rng)
         X, forward = self.anneal(X, betas, generators)
         if (forward == -np.inf).all():
@@ -114,9 +188,11 @@ class AnnealingPath(ABC):
         ends = [X[resample(forward, self.n_chains, rng)]]
         if self.start is not None:
             ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
-        results, how = [], {"has_zeros": has_zeros(self.energy) and not self.crosses_zeros}
+        n_burn_in = N_BURN_IN if remaining_time() == np.inf else min(n_temperatures, N_BURN_IN)
+        stops_at_zeros = has_zeros(self.energy) and not self.crosses_zeros
+        results, how = [], {"has_zeros": stops_at_zeros, "unseen_margin": unseen_margin}
         for end in ends:
-            end = self.burn_in(end, generators)
+            end = self.burn_in(end, generators, n_burn_in)
             _, backward = self.anneal(end, betas[::-1], generators, reverse=True)
             weights = forward + log_z, backward - log_z
             results.append(interval(*weights, max_width, rng, "ais", **how))
@@ -130,10 +206,20 @@ class AnnealingPath(ABC):
     def draw_reference(self, rng):
         """Return states of :math:`f_0`, and its log partition function."""
 
-    def burn_in(self, X, generators):
-        """Move states of the model, before reverse annealing."""
+    def compute_unseen_margin(self, X):
+        """Return minus the log-probability of the states that samples of a product contain.
+
+        The margin is 0 for a reference that is not a product.
+        """
+        return 0.0
+
+    def burn_in(self, X, generators, n_sweeps):
+        """Move states of the model by Gibbs sweeps, before reverse annealing."""
         n_jobs = self.chains.n_jobs
-        return sweep(self.energy, X, generators, n_sweeps=N_BURN_IN, n_jobs=n_jobs)[0]
+        for piece in pieces_in_time(self.energy, len(X), np.ones(n_sweeps + 1)):
+            check_time()
+            X = sweep(self.energy, X, generators, betas=piece, n_jobs=n_jobs)[0]
+        return X
 
     @abstractmethod
     def anneal(self, X, betas, generators, *, reverse=False):
@@ -158,10 +244,22 @@ class ProductPath(AnnealingPath):
         """Return samples of the reference, and the logarithm of its total probability, 0."""
         return self.reference.sample(self.n_chains, rng), 0.0
 
+    def compute_unseen_margin(self, X):
+        """Return minus the log-probability of the states that samples of the reference contain."""
+        log_p, start = self.reference.log_p, self.reference.start
+        p = np.exp(log_p)
+        p[np.unique(np.asarray(X) + start)] = 0.0
+        return -float(np.log1p(-np.add.reduceat(p, start)).sum())
+
     def anneal(self, X, betas, generators, *, reverse=False):
         """Move chains along inverse temperatures, and return the states and the log weights."""
         how = {"reference": self.reference, "reverse": reverse, "n_jobs": self.chains.n_jobs}
-        return sweep(self.energy, X, generators, betas=betas, **how)
+        log_weights = 0.0
+        for piece in pieces_in_time(self.energy, len(X), betas):
+            check_time()
+            X, changes = sweep(self.energy, X, generators, betas=piece, **how)
+            log_weights = log_weights + changes
+        return X, log_weights
 
 
 @dataclass(frozen=True)
@@ -235,9 +333,9 @@ class BlockAnnealing(AnnealingPath):
         """Return states of the tractable model, and its log partition function."""
         return self.reference.draw(self.n_chains, rng), self.reference.log_z
 
-    def burn_in(self, X, generators):
-        """Move states of the model, before reverse annealing."""
-        return self.reference.move(X, 1.0, generators, N_BURN_IN_BLOCKS)
+    def burn_in(self, X, generators, n_sweeps):
+        """Move states of the model by block moves, before reverse annealing."""
+        return self.reference.move(X, 1.0, generators, min(n_sweeps, N_BURN_IN_BLOCKS))
 
     def anneal(self, X, betas, generators, *, reverse=False):
         """Move chains along inverse temperatures, and return the states and the log weights."""
@@ -256,6 +354,7 @@ def _anneal(X, betas, move, log_ratio, reverse):
     """Return the states and the log weights of chains that a function moves along a path."""
     log_weights = np.zeros(len(X))
     for k in range(len(betas) - 1):
+        check_time()
         if reverse:
             X = move(X, betas[k])
         log_weights += (betas[k + 1] - betas[k]) * log_ratio(X)
@@ -268,6 +367,14 @@ def interpolate(schedule, n_temperatures):
     """Return a schedule with another number of steps, by linear interpolation."""
     along = np.linspace(0.0, len(schedule) - 1.0, n_temperatures + 1)
     return np.interp(along, np.arange(len(schedule)), schedule)
+
+
+def with_sparse_tables(energy):
+    """Return a large model with few couplings as tables, so that sweeps skip couplings of zero."""
+    if isinstance(energy, PairwiseEnergy) and energy.n_variables > MAX_DENSE_VARIABLES:
+        graph = energy.factor_graph()
+        return energy if graph.layout.is_dense else graph
+    return energy
 
 
 def has_zeros(energy):

@@ -80,16 +80,17 @@ def compare_references(result, other, max_width):
 def is_below(result, bound):
     """Return whether a result is below a lower bound of log Z.
 
-    The upper limit decides; for a result without an upper limit, the value.
+    The upper limit decides; for a result without an upper limit, the value. Rounding errors do not
+    count.
     """
-    return bound > (result.upper if result.upper < np.inf else result.value)
+    return bound > (result.upper if result.upper < np.inf else result.value) + ROUNDING
 
 
 def raise_to_bound(result, bound):
     """Return the result raised to a lower bound of log Z, without an upper limit if it is below."""
     if not is_below(result, bound):
         value, lower = max(result.value, bound), max(result.lower, bound)
-        return replace(result, value=value, lower=lower)
+        return replace(result, value=value, lower=lower, upper=max(result.upper, value))
     return without_upper_limit(replace(result, value=bound, lower=bound))
 
 
@@ -137,15 +138,18 @@ def _estimate_possible_mass(forward):
     return np.log(k / n), np.log(limit * n / k), np.sqrt((1.0 - k / n) / k)
 
 
-def _unseen_zero_margin(forward):
+def _unseen_margin(forward, has_zeros, unseen_margin):
     """Return the lower margin for reference samples of density zero that none of n samples is.
 
     With probability 97.5%, their share is at most :math:`1 - 0.025^{1/n}`.
     """
-    return -np.log(0.025) / len(forward) if np.all(forward > -np.inf) else 0.0
+    largest = -np.log(0.025) / len(forward) if np.all(forward > -np.inf) else 0.0
+    return largest if has_zeros else min(largest, unseen_margin)
 
 
-def interval(forward, backward, max_width, rng, method, *, has_zeros=False):
+def interval(
+    forward, backward, max_width, rng, method, *, has_zeros=False, unseen_margin=0.0
+):
     """Estimate the log partition function and its interval from forward and reverse weights.
 
     Parameters
@@ -163,6 +167,9 @@ def interval(forward, backward, max_width, rng, method, *, has_zeros=False):
         Name of the method, stored in the result.
     has_zeros : bool, default=False
         Whether the model has zero potentials, so that reference samples can be impossible.
+    unseen_margin : float, default=0
+        Minus the log-probability, in the reference, of the states that samples of the reference
+        contain. The density of the others can be almost zero.
 
     Returns
     -------
@@ -175,7 +182,7 @@ def interval(forward, backward, max_width, rng, method, *, has_zeros=False):
     # The log of the backward mean enters with a minus sign: its lower limit is log Z's upper limit.
     up, error_up, ess_up = _lower_margin(backward, rng)
     up, error_up = np.hypot(up, mass_margin), np.hypot(error_up, mass_error)
-    lower = value - np.hypot(down, _unseen_zero_margin(forward) if has_zeros else 0.0)
+    lower = value - np.hypot(down, _unseen_margin(forward, has_zeros, unseen_margin))
     upper = max(reverse + up, value + error_down)
     std_error = float(np.hypot(max(error_down, error_up), 0.5 * (reverse - value)))
     return LogPartition(

@@ -59,15 +59,34 @@ def _sweep_in_time(energy, X, generators, betas, n_jobs):
     With a time limit, the sweeps run in short pieces, and the sweeps that remain at the end of the
     time are skipped.
     """
-    if remaining_time() == np.inf:
-        return sweep(energy, X, generators, betas=betas, n_jobs=n_jobs)[0]
-    work = len(X) * energy.sweep_work
-    length = max(1, int(UPDATES_PER_PIECE // max(work, 1)))
-    for s in range(0, len(betas) - 1, length):
-        X, _ = sweep(energy, X, generators, betas=betas[s : s + length + 1], n_jobs=n_jobs)
+    for piece in pieces_in_time(energy, len(X), betas):
+        X, _ = sweep(energy, X, generators, betas=piece, n_jobs=n_jobs)
         if remaining_time() < 0:
             break
     return X
+
+
+def pieces_in_time(energy, n_chains, betas):
+    """Split a path of inverse temperatures into short pieces if there is a time limit.
+
+    Parameters
+    ----------
+    energy : Energy
+        Model of discrete variables.
+    n_chains : int
+        Number of chains that move along the path.
+    betas : ndarray of shape (n_sweeps + 1,)
+        Inverse temperatures.
+
+    Returns
+    -------
+    list of ndarray
+        Pieces, whose ends are the starts of the next ones; the whole path without a time limit.
+    """
+    if remaining_time() == np.inf:
+        return [betas]
+    length = max(1, int(UPDATES_PER_PIECE // max(n_chains * energy.sweep_work, 1)))
+    return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
 
 
 def draw_missing(energy, X, rng, *, n_sweeps=1000, n_jobs=None, device="cpu"):

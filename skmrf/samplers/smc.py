@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._utils.interrupts import check_time
 from .._utils.log_weights import effective_sample_size, logsumexp, normalized_weights
 from .._utils.namespaces import extract, insert, is_numpy, namespace
 from ..energies import Energy
@@ -277,6 +278,11 @@ def run_smc(path, X, generators, rng, *, ess_threshold=0.9, n_sweeps=1, log_weig
     -------
     SMCResult
         Particles at the end of the path, with the weights of the last step.
+
+    Raises
+    ------
+    TimeoutError
+        If a time limit is exceeded before the end of the path.
     """
     n = len(X)
     log_weights = (
@@ -287,6 +293,7 @@ def run_smc(path, X, generators, rng, *, ess_threshold=0.9, n_sweeps=1, log_weig
         return _run_on_device(path, particles, rng, ess_threshold, n_sweeps)
     beta, step = 0.0, 1.0
     while beta < 1.0:
+        check_time()
         if effective_sample_size(particles.log_weights) < ess_threshold * n:
             particles = _resample_particles(particles, rng)
         density = path.log_density(particles.X)

@@ -1,5 +1,6 @@
 """Tests of the ends of annealing runs, of the comparison of their estimates, and of block moves."""
 
+import time
 import warnings
 from math import comb
 from typing import NamedTuple
@@ -12,13 +13,13 @@ from zoo import ZOO, enumerate_states
 
 from skmrf._utils.interrupts import limit_time
 from skmrf._utils.results import LogPartition
+from skmrf.datasets import make_ising
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
-from skmrf.inference import sample
+from skmrf.inference import log_partition, sample
 from skmrf.likelihood import ais, log_partition_bounds
 from skmrf.likelihood.ais import (
     AnnealingChains,
     _estimate_with_longer_paths,
-    _fit_reference,
     _other_length,
 )
 from skmrf.likelihood.annealing_paths import BlockAnnealing
@@ -239,7 +240,7 @@ def record_run(monkeypatch, energy, **options):
 
     def record(paths, _widths, _rng, n_first):
         runs.append(([path.reference for path in paths], n_first))
-        return LogPartition(0.0, 0.0, 0.0, 0.0, False, "ais", True, 100.0)
+        return LogPartition(99.0, 0.0, 99.0, 99.0, False, "ais", True, 100.0)
 
     monkeypatch.setitem(
         names, "_make_path", lambda _, reference, *_args: _PathOfReference(reference)
@@ -303,29 +304,70 @@ def test_chains_of_a_reference_on_a_device(monkeypatch, device, sizes):
         found.append(len(X))
         return X, None
 
-    monkeypatch.setitem(ais.__globals__, "sweep", record)
+    monkeypatch.setitem(AnnealingChains.fit_reference.__globals__, "sweep", record)
     monkeypatch.setattr(AnnealingChains, "spawn", lambda *_: None)
     energy = PairwiseEnergy(np.zeros((50, 50)), np.zeros(50))
     chains = AnnealingChains(300, device=device)
-    reference = _fit_reference(energy, chains, np.random.default_rng(0))
+    reference = chains.fit_reference(energy, np.random.default_rng(0))
     assert found == sizes
     assert np.abs(first_marginals(reference) - 0.5).max() < 0.08
 
 
 @pytest.mark.parametrize("n_rows", [0, 3])
 def test_first_runs_take_most_of_the_time_limit(monkeypatch, n_rows):
-    """The model takes a second to move the chains of the reference by 20 sweeps."""
-    energy, clock, limit = PairwiseEnergy(np.zeros((3, 3)), np.zeros(3)), iter((5.0, 6.0)), 30.0
-    monkeypatch.setitem(ais.__globals__, "monotonic", lambda: next(clock))
-    monkeypatch.setitem(ais.__globals__, "remaining_time", lambda: limit)
+    """The model takes 50 ms to move the chains by a sweep."""
+    energy, limit = PairwiseEnergy(np.zeros((3, 3)), np.zeros(3)), 150.0
+    timed = AnnealingChains(1024, sweep_seconds=0.05 / 1024)
+    monkeypatch.setattr(AnnealingChains, "with_time", lambda *_: timed)
+    names = AnnealingChains.affordable_sweeps.__globals__
+    monkeypatch.setitem(names, "remaining_time", lambda: limit)
     start = np.zeros((n_rows, 3), dtype=int) if n_rows else None
     _, n_first = record_run(monkeypatch, energy, n_chains=1024, start=start)
     n_directions = 3  # forward, and two sets of reverse chains
-    assert 0.6 * limit < 2.25 * n_directions * n_first / 20 < limit
+    n_sweeps = 2.25 * n_directions * n_first + 3 * 2 * min(100, n_first)
+    assert 0.6 * limit < 0.05 * n_sweeps < limit
+
+
+def test_annealing_of_a_large_model_ends_in_time(seed):
+    """A search of states and a short path take part of the time; a state limits log Z."""
+    how = {"method": "ais", "random_state": seed}
+    energy = make_ising("grid", n_variables=900, coupling=0.9)
+    log_partition(make_ising("grid", n_variables=16, coupling=0.9), time_limit=1.0, **how)
+    began = time.process_time()
+    with pytest.warns(UserWarning, match="time limit is too short"):
+        result = log_partition(energy, time_limit=0.5, **how)
+    assert time.process_time() - began < 1.5
+    best = energy.log_potential(np.ones((1, 900), dtype=int))[0]
+    assert 0.8 * best < result.lower <= result.value
+    assert result.upper == np.inf
+
+
+def test_estimates_are_at_least_the_potential_of_a_state():
+    """Short paths miss the state that has almost all of the probability."""
+    table = np.zeros((2,) * 10)
+    table[(1,) * 10] = 50.0
+    graph, start = FactorGraph([2] * 10, [tuple(range(10))], [table]), np.ones((1, 10), dtype=int)
+    with pytest.warns(UserWarning, match="wide, more than max_width"):
+        result = ais(graph, n_temperatures=5, n_chains=16, start=start, random_state=0)
+    assert result.lower == result.value == 50.0
+    assert result.upper >= 50.0
+
+
+@pytest.mark.parametrize("n_temperatures", [None, 200])
+def test_limits_contain_rare_states_that_no_chain_draws(n_temperatures, seed):
+    """The reference has rare states with almost no probability in the model."""
+    rng = np.random.default_rng(seed)
+    for n_states in (2, 4):
+        table = 200.0 * rng.normal(size=n_states)
+        how = {"n_temperatures": n_temperatures, "random_state": seed}
+        result = ais(FactorGraph([n_states], [(0,)], [table]), **how)
+        log_z = np.logaddexp.reduce(table)
+        assert result.lower - 1e-9 <= log_z <= result.upper + 1e-9
+        assert result.upper - result.lower < 0.05
 
 
 def test_one_run_with_a_given_reference_makes_no_other_reference(monkeypatch):
-    monkeypatch.setitem(ais.__globals__, "_fit_reference", None)
+    monkeypatch.setattr(AnnealingChains, "fit_reference", None)
     energy, _ = two_modes(0.01)
     uniform = Product.uniform(energy.visible_states)
     assert ais(energy, reference=uniform, n_temperatures=10, random_state=0).upper < np.inf
