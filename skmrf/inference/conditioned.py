@@ -40,6 +40,8 @@ class ConditionedModel:
         Memory limit of exact inference, in bytes.
     random_state : int, Generator, RandomState or None
         Seed or generator of the methods that draw random numbers.
+    until_converged : bool
+        Whether chains that estimate marginals continue until convergence or the time limit.
     """
 
     graph: FactorGraph
@@ -47,6 +49,7 @@ class ConditionedModel:
     row: np.ndarray
     max_bytes: float
     random_state: Any
+    until_converged: bool = False
 
     @classmethod
     def from_energy(cls, energy, evidence, max_bytes, random_state):
@@ -69,6 +72,11 @@ class ConditionedModel:
         """Boolean mask of the observed variables, shape (n_variables,)."""
         return self.row >= 0
 
+    @property
+    def has_zeros(self):
+        """Whether a potential is zero."""
+        return bool(np.isneginf(self.graph.flat).any())
+
     def choose_chains(self, options=()):
         """Return the kind of Gibbs chains that suits the model.
 
@@ -78,8 +86,7 @@ class ConditionedModel:
         if {"n_records", "device"} & set(options):
             return "gibbs"
         is_small = self.graph.n_variables <= MAX_VARIABLES
-        has_zeros = bool(np.isneginf(self.graph.flat).any())
-        return "block-gibbs" if has_zeros and is_small else "gibbs"
+        return "block-gibbs" if self.has_zeros and is_small else "gibbs"
 
     def make_rng(self):
         """Return a random generator for ``random_state``.
@@ -164,6 +171,8 @@ def answer(methods, method, model, options, fallback=None, **arguments):
 
     "auto" uses "exact" if exact inference is feasible, and ends in half of the time limit.
     Otherwise it uses the fallback, by default Gibbs chains. The options are those of the fallback.
+    With a time limit and without the option ``n_sweeps``, Gibbs chains that estimate marginals
+    continue until convergence or the limit.
     """
     check_choice("method", method, ("auto", *methods))
     if method != "auto":
@@ -173,8 +182,9 @@ def answer(methods, method, model, options, fallback=None, **arguments):
         if model.is_exact_feasible(arguments.get("maximised")):
             return "exact", call_method(methods, "exact", model, {}, **arguments)
     chosen = fallback or model.choose_chains(options)
+    model.until_converged = remaining_time() < np.inf and "n_sweeps" not in options
     if chosen == "block-gibbs":
-        with limit_time(0.5 * remaining_time()), suppress(TimeoutError):
+        with suppress(TimeoutError):
             return chosen, call_method(methods, chosen, model, options, **arguments)
         chosen = "gibbs"
     return chosen, call_method(methods, chosen, model, options, **arguments)

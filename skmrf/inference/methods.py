@@ -14,8 +14,11 @@ from ..energies import FactorGraph
 from ..exact import elimination
 from ..likelihood.intervals import TRUSTED_ESS
 from ..samplers import chained_bp, enumerated_states, gibbs, gibbs_queries, metropolis, windows
+from ..samplers.gibbs_queries import CONVERGED_ERROR
 from ..variational import belief_propagation, mean_field, tree_reweighting
 from .conditioned import ZERO_PROBABILITY_MESSAGE, restrict_order
+
+FIRST_AVERAGE_TIME = 0.75  # largest share of a time limit, until the first average of block moves
 
 
 def _build_marginals(model, single, flat, *, residual, n_iter, converged, method):
@@ -64,6 +67,7 @@ def gibbs_marginals(model, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=
         n_sweeps=n_sweeps,
         n_records=n_records,
         n_jobs=n_jobs,
+        until_converged=model.until_converged,
     )
     X = model.insert_evidence(X)
     return _build_marginals(
@@ -71,7 +75,7 @@ def gibbs_marginals(model, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=
         *_state_frequencies(model, X),
         residual=residual,
         n_iter=len(X),
-        converged=residual < 0.01,
+        converged=residual < CONVERGED_ERROR,
         method="gibbs",
     )
 
@@ -81,27 +85,33 @@ def block_gibbs_marginals(model, *, n_chains=128, n_sweeps=100, n_jobs=None):
     check_number("n_chains", n_chains, low=2, integer=True)
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
     conditional, rng = model.conditional_graph(), model.make_rng()
-    path = windows.BlockPath.pair(conditional, rng, n_jobs)[0]
-    X, generators = path.start_chains(n_chains, rng)
-    singles, cliques, n_done = 0.0, 0.0, 0
-    try:
-        while n_done < n_sweeps:
+    # Without a first average, the remaining time is that of "gibbs".
+    with limit_time((FIRST_AVERAGE_TIME if model.until_converged else 1.0) * remaining_time()):
+        path = windows.BlockPath.one(conditional, rng, n_jobs)
+        X, generators = path.start_chains(n_chains, rng)
+        X, singles, cliques = path.record(X, generators)
+    n_done, error = 1, np.inf
+    with suppress(TimeoutError):
+        while n_done < n_sweeps or (model.until_converged and error >= CONVERGED_ERROR):
             X, single, flat = path.record(X, generators)
             singles, cliques, n_done = singles + single, cliques + flat, n_done + 1
-    except TimeoutError:
-        if not n_done:
-            raise
+            error = _standard_error(singles / n_done)
     singles, cliques = singles / n_done, cliques / (n_done * n_chains)
-    error = float(singles.std(axis=0, ddof=1).max(initial=0.0)) / np.sqrt(n_chains)
+    error = _standard_error(singles)
     untied = conditional.layout.untied()
     return _build_marginals(
         model,
         *model.insert_marginals(singles.mean(axis=0), cliques[: untied.n_parameters]),
         residual=error,
         n_iter=n_done * n_chains,
-        converged=error < 0.01,
+        converged=error < CONVERGED_ERROR,
         method="block-gibbs",
     )
+
+
+def _standard_error(singles):
+    """Return the largest standard error of the means over the rows, which are independent."""
+    return float(singles.std(axis=0, ddof=1).max(initial=0.0)) / np.sqrt(len(singles))
 
 
 def _marginals_from_beliefs(model, result, method):
@@ -193,7 +203,7 @@ def bpchain_marginals(
         flat,
         residual=max(error, 1.0 / max(ess, 1.0)),
         n_iter=n_samples,
-        converged=error < 0.01 and ess >= TRUSTED_ESS,
+        converged=error < CONVERGED_ERROR and ess >= TRUSTED_ESS,
         method="bpchain",
     )
 
@@ -334,7 +344,7 @@ def block_gibbs_samples(model, n_samples, *, n_sweeps=20, n_jobs=None):
     """Draw samples by Gibbs chains that draw most variables together, after an annealing path."""
     check_number("n_sweeps", n_sweeps, low=1, integer=True)
     rng = model.make_rng()
-    path = windows.BlockPath.pair(model.conditional_graph(), rng, n_jobs)[0]
+    path = windows.BlockPath.one(model.conditional_graph(), rng, n_jobs)
     X, generators = path.start_chains(n_samples, rng)
     with suppress(TimeoutError):
         for _ in range(n_sweeps):

@@ -129,7 +129,8 @@ default="auto"
         Limit of the wall time in seconds. By default there is no limit. "gibbs" and the iterative
         methods stop early: the result then has ``converged=False``. "exact" and "bpchain" raise a
         TimeoutError, and so does "block-gibbs" before its first average. "auto" uses "exact" for at
-        most half of the time, and then Gibbs chains.
+        most half of the time, and then Gibbs chains, which continue until the standard errors are
+        below 0.01, or until the limit if that is earlier, unless ``n_sweeps`` is given.
     random_state : int, Generator, RandomState or None, default=None
         Seed or generator of the methods that draw random numbers. Other methods ignore it.
     **options
@@ -167,7 +168,14 @@ default="auto"
     model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
     with limit_time(check_time_limit(time_limit)):
         _, result = answer(MARGINALS, method, model, options)
-    if method == "auto" and not result.converged:
+    if method == "auto" and result.method == "gibbs" and model.has_zeros:
+        warn_caller(
+            "The results are averages over Gibbs chains of single variables. Zero potentials "
+            "separate the states of these chains, so the results are unreliable, also where the "
+            "standard errors are small. Increase time_limit or max_bytes, or use "
+            'method="block-gibbs" for a model of at most 5,000 variables.'
+        )
+    elif method == "auto" and not result.converged:
         limit = "" if time_limit is None else "time_limit, "
         warn_caller(
             "Exact marginals need too much memory or time. The results are averages over Gibbs "

@@ -147,9 +147,7 @@ def _unseen_margin(forward, has_zeros, unseen_margin):
     return largest if has_zeros else min(largest, unseen_margin)
 
 
-def interval(
-    forward, backward, max_width, rng, method, *, has_zeros=False, unseen_margin=0.0
-):
+def interval(forward, backward, max_width, rng, method, *, has_zeros=False, unseen_margin=0.0):
     """Estimate the log partition function and its interval from forward and reverse weights.
 
     Parameters

@@ -11,6 +11,7 @@ from .gibbs import Product, spawn_generators, sweep
 
 LOWEST_BETA, HIGHEST_BETA = 0.05, 12.0
 UPDATES_PER_PIECE = 2_000_000
+CONVERGED_ERROR = 0.01  # standard error of a marginal probability
 
 
 def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None, device="cpu"):
@@ -48,16 +49,34 @@ def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None, device="cpu"):
     betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
     X = Product.uniform(energy.visible_states).sample(n_samples, rng)
     generators = spawn_generators(rng, n_samples, open_device(device))
-    X = _sweep_in_time(energy, X, generators, betas, n_jobs)
+    X = sweep_in_time(energy, X, generators, betas, n_jobs)
     check_possible(energy, X)
     return X
 
 
-def _sweep_in_time(energy, X, generators, betas, n_jobs):
+def sweep_in_time(energy, X, generators, betas, n_jobs):
     """Run Gibbs sweeps along a path of inverse temperatures.
 
     With a time limit, the sweeps run in short pieces, and the sweeps that remain at the end of the
     time are skipped.
+
+    Parameters
+    ----------
+    energy : Energy
+        Model of discrete variables.
+    X : ndarray of shape (n_chains, n_variables)
+        State codes at which the chains start.
+    generators : list of numpy.random.Generator
+        One generator per block of chains.
+    betas : ndarray of shape (n_sweeps + 1,)
+        Inverse temperatures.
+    n_jobs : int or None
+        Number of threads over blocks of chains.
+
+    Returns
+    -------
+    ndarray of shape (n_chains, n_variables)
+        State codes.
     """
     for piece in pieces_in_time(energy, len(X), betas):
         X, _ = sweep(energy, X, generators, betas=piece, n_jobs=n_jobs)
@@ -152,7 +171,9 @@ def check_possible(energy, X):
         )
 
 
-def record_states(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None):
+def record_states(
+    energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_jobs=None, until_converged=False
+):
     """Record states of Gibbs chains, and estimate the standard error of marginal probabilities.
 
     The error is the largest standard error of a single marginal, estimated from the differences
@@ -173,6 +194,10 @@ def record_states(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_j
         Number of states recorded per chain.
     n_jobs : int, optional
         Number of threads over blocks of chains. Results do not depend on it.
+    until_converged : bool, default=False
+        Whether the chains continue until the error is below 0.01, or until the time limit. Each
+        time, new states replace the first half of the records, and there are twice as many sweeps
+        between records.
 
     Returns
     -------
@@ -185,19 +210,24 @@ def record_states(energy, rng, *, n_chains=256, n_sweeps=1000, n_records=50, n_j
     check_number("n_records", n_records, low=1, integer=True)
     X = draw(energy, n_chains, rng, n_sweeps=n_sweeps, n_jobs=n_jobs)
     generators = spawn_generators(rng, n_chains)
-    records = []
-    for _ in range(n_records):
-        between = max(1, n_sweeps // (2 * n_records))
-        X = _sweep_in_time(energy, X, generators, np.ones(between + 1), n_jobs)
-        records.append(X)
-        if remaining_time() < 0:
-            break
-    kept = np.stack(records)
+    records, between = [], max(1, n_sweeps // (2 * n_records))
+    while True:
+        while not records or (len(records) < n_records and remaining_time() >= 0):
+            X = sweep_in_time(energy, X, generators, np.ones(between + 1), n_jobs)
+            records.append(X)
+        residual = _largest_standard_error(energy, np.stack(records))
+        if not until_converged or residual < CONVERGED_ERROR or remaining_time() < 0:
+            return np.concatenate(records), residual
+        records, between = records[(n_records + 1) // 2 :], 2 * between
+
+
+def _largest_standard_error(energy, records):
+    """Return the largest standard error of a single marginal, from differences between chains."""
     residual = 0.0
     for s in range(int(energy.visible_states.max(initial=0))):
-        spread = (kept == s).mean(axis=0).std(axis=0, ddof=1)
-        residual = max(residual, float(spread.max()) / np.sqrt(n_chains))
-    return np.concatenate(records), residual
+        spread = (records == s).mean(axis=0).std(axis=0, ddof=1)
+        residual = max(residual, float(spread.max()) / np.sqrt(records.shape[1]))
+    return residual
 
 
 def anneal(energy, rng, *, n_chains=64, n_sweeps=500, n_jobs=None):
@@ -233,7 +263,7 @@ def anneal(energy, rng, *, n_chains=64, n_sweeps=500, n_jobs=None):
     betas = np.append(np.geomspace(LOWEST_BETA, HIGHEST_BETA, n_sweeps), 1e6)
     X = Product.uniform(energy.visible_states).sample(n_chains, rng)
     generators = spawn_generators(rng, n_chains)
-    X = _sweep_in_time(energy, X, generators, betas[:-1], n_jobs)
+    X = sweep_in_time(energy, X, generators, betas[:-1], n_jobs)
     X, _ = sweep(energy, X, generators, betas=betas[-2:], n_jobs=n_jobs)
     values = energy.log_potential(X)
     best = int(np.argmax(values))

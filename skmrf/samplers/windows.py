@@ -3,6 +3,7 @@
 Elimination draws or maximises the variables of a window exactly, given the states of all others.
 """
 
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import logsumexp
 
 from .._kernels.ordering import adjacency_bits, write_window
 from .._utils.codes import STATE
-from .._utils.interrupts import check_time, remaining_time
+from .._utils.interrupts import check_time, limit_time, remaining_time
 from .._utils.parallel import run_blocks
 from ..energies import FactorGraph
 from ..energies.layout import Layout
@@ -25,7 +26,7 @@ from ..exact.elimination import (
 from ..exact.tree_decomposition import Forecast, build_tree
 from ..variational.belief_propagation import Propagation, belief_propagation
 from .gibbs import Product, spawn_generators, split_chains, sweep
-from .gibbs_queries import check_possible
+from .gibbs_queries import check_possible, sweep_in_time
 from .smc import run_smc
 
 MAX_VARIABLES = 5000  # the adjacency matrix and the planning of windows are quadratic
@@ -39,6 +40,8 @@ PENALTY = 30.0  # nats of a zero potential at the end of a path
 N_PARTICLES, N_BURN_IN = 64, 20
 START_BETAS = np.minimum(np.linspace(0.0, 2.0, 201), 1.0)  # inverse temperatures of first sweeps
 COOLING = np.linspace(0.2, 1.0, 11)  # and of the block moves after them
+FEWEST_WINDOWS, WINDOW_TIME = 4, 0.25  # in a short time, and their share of the remaining time
+START_TIME = 0.4  # largest share of the remaining time, of these sweeps and of these moves
 QUICK = Propagation(max_iter=100)
 FREE = -1e6  # noise of a variable that a window must contain
 
@@ -203,6 +206,11 @@ class BlockPath:
         self.log_z = float(log_partitions(self.plan, self.first, x)[0] - outside)
 
     @classmethod
+    def one(cls, graph, rng, n_jobs=None):
+        """Return a path to a model; the parameters are those of :meth:`pair`."""
+        return cls._paths(graph, rng, n_jobs, 1)[0]
+
+    @classmethod
     def pair(cls, graph, rng, n_jobs=None):
         """Return two paths to a model, whose tractable models belong to different windows.
 
@@ -220,16 +228,22 @@ class BlockPath:
         tuple of two BlockPath
             Paths with the same windows.
         """
+        return cls._paths(graph, rng, n_jobs, 2)
+
+    @classmethod
+    def _paths(cls, graph, rng, n_jobs, n_paths):
+        """Return paths with the same windows. A time limit can make the windows fewer."""
         n_states, product = graph.n_states, _approximate_marginals(graph)
         cliques = [*graph.cliques, *((i,) for i in range(len(n_states)))]
         tables = [*graph.log_potentials, *(np.zeros(q) for q in n_states)]
         layout = Layout.build(n_states, cliques)
         flat = np.concatenate([np.zeros(0), *(table.ravel() for table in tables)])
         graph = FactorGraph.from_layout(layout, flat)
-        windows = Windows(graph, rng)
-        plans = [windows.draw(LOG2_DRAWN) for _ in range(N_WINDOWS)]
+        windows, plans, end = Windows(graph, rng), [], (1.0 - WINDOW_TIME) * remaining_time()
+        while len(plans) < N_WINDOWS and (len(plans) < FEWEST_WINDOWS or remaining_time() >= end):
+            plans.append(windows.draw(LOG2_DRAWN))
         plans.sort(key=lambda plan: np.count_nonzero(plan.observed))
-        return tuple(cls(graph, plans, k, product, n_jobs) for k in range(2))
+        return tuple(cls(graph, plans, k, product, n_jobs) for k in range(n_paths))
 
     def _average_tables(self):
         """Return the tables of the tractable model, concatenated."""
@@ -282,7 +296,7 @@ class BlockPath:
 
         The states come from Gibbs sweeps at decreasing temperatures, or from sequential Monte Carlo
         along the path if all these states are impossible. Block moves follow, again at decreasing
-        temperatures.
+        temperatures. A time limit can shorten the sweeps and the moves.
 
         Parameters
         ----------
@@ -305,15 +319,17 @@ class BlockPath:
         """
         generators = spawn_generators(rng, n_chains)
         X = Product.uniform(self.graph.n_states).sample(n_chains, rng)
-        X, _ = sweep(self.graph, X, generators, betas=START_BETAS, n_jobs=self.n_jobs)
+        with limit_time(START_TIME * remaining_time()):
+            X = sweep_in_time(self.graph, X, generators, START_BETAS, self.n_jobs)
         X = X[self.is_possible(X)]
         if not len(X):
             X = self._find_states(rng)
         X = X[np.arange(n_chains) % len(X)]
-        for beta in COOLING:
-            X = self._draw_window(beta * self.graph.flat, X, generators)
-        for _ in range(N_BURN_IN):
-            X = self.settle(X, generators)
+        with suppress(TimeoutError), limit_time(START_TIME * remaining_time()):
+            for beta in COOLING:
+                X = self._draw_window(beta * self.graph.flat, X, generators)
+            for _ in range(N_BURN_IN):
+                X = self.settle(X, generators)
         return X, generators
 
     def _find_states(self, rng):

@@ -15,7 +15,7 @@ from skmrf._utils.interrupts import limit_time
 from skmrf._utils.results import LogPartition
 from skmrf.datasets import make_ising
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
-from skmrf.inference import log_partition, sample
+from skmrf.inference import log_partition, marginals, sample
 from skmrf.likelihood import ais, log_partition_bounds
 from skmrf.likelihood.ais import (
     AnnealingChains,
@@ -493,6 +493,29 @@ def test_estimates_before_the_time_limit_are_kept(seed, monkeypatch):
     with pytest.warns(UserWarning, match="found no upper limit"):
         result = ais(graph, random_state=seed)
     assert (result.value, result.upper) == (values[0].value, np.inf)
+
+
+def test_short_times_shorten_the_start_of_block_moves(seed, monkeypatch):
+    """All windows together take longer than the time limit."""
+    draw = windows.Windows.draw
+
+    def draw_slowly(*args):
+        time.sleep(0.1)
+        return draw(*args)
+
+    monkeypatch.setattr(windows.Windows, "draw", draw_slowly)
+    how = {"max_bytes": 1.0, "time_limit": 2.0, "random_state": seed}
+    assert marginals(ZOO["zeros_binary"](seed), **how).method == "block-gibbs"
+
+
+def test_chains_of_single_variables_with_zero_potentials_warn(seed, monkeypatch):
+    def stop(*_):
+        raise TimeoutError
+
+    monkeypatch.setattr(windows.Windows, "draw", stop)
+    how = {"max_bytes": 1.0, "time_limit": 2.0, "random_state": seed}
+    with pytest.warns(UserWarning, match="Zero potentials separate the states of these chains"):
+        assert marginals(ZOO["zeros_binary"](seed), **how).method == "gibbs"
 
 
 def test_reversed_block_moves(seed, monkeypatch):

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states, random_tables
 
 from skmrf._utils.codes import STATE
+from skmrf._utils.interrupts import limit_time
 from skmrf._utils.phases import States
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.energies.conditionals import StateConditionals, TableConditionals
@@ -559,3 +560,19 @@ def test_parameters_of_several_types(energy, seed):
         for e in (small, mixed)
     ]
     assert_array_equal(*drawn)
+
+
+def test_chains_continue_until_convergence(seed):
+    """Each chain rarely leaves one of the two common states of four equal variables."""
+    energy = PairwiseEnergy(0.6 * (1.0 - np.eye(4)), np.zeros(4))
+    how, drawn = {"n_sweeps": 20, "n_records": 40}, []
+    for until_converged in (False, True):
+        rng = np.random.default_rng(seed)
+        X, error = record_states(energy, rng, until_converged=until_converged, **how)
+        assert X.shape == (256 * 40, 4)
+        drawn.append(error)
+    assert drawn[1] < 0.01 < drawn[0]
+    assert_allclose(X.mean(axis=0), 0.5, atol=5.0 * error)
+    with limit_time(0.0):
+        X, _ = record_states(energy, rng, until_converged=True, **how)
+    assert len(X) == 256
