@@ -59,7 +59,12 @@ def check_evidence(evidence, n_states):
                 f"Evidence names variable {variable!r}, but the variables are 0 to "
                 f"{len(n_states) - 1}."
             )
-        if not isinstance(state, numbers.Integral) or not 0 <= state < n_states[variable]:
+        if not isinstance(state, numbers.Integral):
+            raise ValueError(
+                f"Evidence gives variable {variable} the state {state!r}; its states are integers, "
+                f"0 to {n_states[variable] - 1}."
+            )
+        if not 0 <= state < n_states[variable]:
             raise ValueError(
                 f"Evidence gives variable {variable} the state {state!r}, but its states are 0 to "
                 f"{n_states[variable] - 1}."

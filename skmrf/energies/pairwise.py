@@ -85,6 +85,14 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         states = tuple(float(s) for s in states)
         if len(states) != 2 or not -np.inf < states[0] < states[1] < np.inf:
             raise ValueError(f"states must be two increasing finite numbers; got {states}.")
+        largest = 2.0 * max(abs(s) for s in states)
+        with np.errstate(over="ignore"):
+            total = largest**2 * np.abs(coupling).sum() + largest * np.abs(bias).sum()
+        if not np.isfinite(total):
+            raise ValueError(
+                "Sums of coupling and bias exceed the largest floating-point number "
+                f"({np.finfo(dtype).max:.2g}). Use smaller parameters."
+            )
         self.states = states
         self.n_states = np.full(len(bias), 2)
         self.theta = {"coupling": coupling, "bias": bias}

@@ -1,5 +1,6 @@
 """Files of models: compressed text, tokens, tables of potentials; import of optional packages."""
 
+import codecs
 import decimal
 import gzip
 import os
@@ -41,7 +42,10 @@ DECIMAL = decimal.Context(
 
 
 def read_bytes(path, max_bytes):
-    """Return the decompressed content of a file; raise an error if it exceeds ``max_bytes``."""
+    """Return the decompressed content of a file; raise an error if it exceeds ``max_bytes``.
+
+    A byte order mark of UTF-8 at the start is left out.
+    """
     check_number("max_bytes", max_bytes, low=1, integer=True)
     path = os.fsdecode(path)
     chunks, size = [], 0
@@ -58,7 +62,7 @@ def read_bytes(path, max_bytes):
                     )
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{path}: expected a complete gzip file, found: {error}.") from error
-    return b"".join(chunks)
+    return b"".join(chunks).removeprefix(codecs.BOM_UTF8)
 
 
 def write_bytes(path, data):

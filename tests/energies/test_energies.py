@@ -362,7 +362,7 @@ def test_condition_on_everything_leaves_a_constant(seed):
         ({"a": 0}, "Evidence names variable 'a', but the variables are 0 to 5."),
         ({0: 2}, "Evidence gives variable 0 the state 2, but its states are 0 to 1."),
         ({0: -1}, "Evidence gives variable 0 the state -1, but its states are 0 to 1."),
-        ({0: 0.5}, "Evidence gives variable 0 the state 0.5, but its states are 0 to 1."),
+        ({0: 0.5}, "Evidence gives variable 0 the state 0.5; its states are integers, 0 to 1."),
         ([0, 1], "evidence must be a dict from variables to states, or None; got list."),
     ],
 )

@@ -189,6 +189,15 @@ def test_factor_graph_rejects_invalid_arguments(n_states, cliques, tables, tie, 
     assert str(caught.value) == message
 
 
+def test_pairwise_parameters_whose_sums_overflow_raise():
+    coupling = np.array([[0.0, 1e308], [1e308, 0.0]])
+    with pytest.raises(ValueError, match="exceed the largest floating-point number"):
+        PairwiseEnergy(coupling, np.zeros(2))
+    with pytest.raises(ValueError, match="exceed the largest floating-point number"):
+        PairwiseEnergy(np.zeros((2, 2)), np.full(2, 1e308))
+    PairwiseEnergy(1e-3 * coupling, np.zeros(2))
+
+
 def test_infinite_table_size_raises():
     with pytest.raises(ValueError, match="more than the limit of 2147483647"):
         Layout.build([2] * 1200, [range(1200)])

@@ -123,6 +123,11 @@ def test_last_variable_is_fastest_and_zero_gives_minus_infinity(tmp_path):
     assert_allclose(graph.log_potential([[1, 0, 2]]), [math.log(1e-3 * 7 * 6)])
 
 
+def test_byte_order_mark(tmp_path):
+    (tmp_path / "a.uai").write_bytes(b"\xef\xbb\xbfMARKOV\n1\n2\n1\n1 0\n2\n 1.0 3.0\n")
+    assert_allclose(read_uai(tmp_path / "a.uai").log_potentials[0], np.log([1.0, 3.0]))
+
+
 def test_bayes_comments_and_line_ends_are_equivalent(tmp_path):
     same = GOOD.replace("MARKOV", "# a\nBAYES\nc\n \tc b 1\n#").replace("\n", "\r\n") + "c"
     graph = read_uai(write(tmp_path, same))
