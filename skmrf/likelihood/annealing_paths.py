@@ -24,6 +24,7 @@ N_BURN_IN, N_BURN_IN_BLOCKS = 100, 20
 FIRST_TEMPERATURES = 1000
 N_SEARCH_CHAINS, N_SEARCH_SWEEPS, SEARCH_BETAS = 128, 300, (0.05, 4.0)  # of simulated annealing
 FEWEST_CHAINS = 16  # in a short time
+SHORT_SWEEP = 2e-3  # seconds; the start of a call takes a part of it
 N_REFERENCE_SWEEPS, N_REFERENCE_CHAINS = 20, 1024
 # Shares of the remaining time of reference distributions, of schedules, and of the search of modes.
 REFERENCE_TIME, SCHEDULE_TIME, SEARCH_TIME = 0.1, 0.1, 0.25
@@ -65,10 +66,12 @@ class AnnealingChains(NamedTuple):
             return self
         n_chains = BLOCK if self.device is None else self.n_chains
         X, seconds = Product.uniform(energy.visible_states).sample(n_chains, rng), 0.0
-        for _ in range(2):  # the first sweep can compile a function
+        for n_sweeps in (1, 1, 20):  # the first sweep can compile a function
+            if n_sweeps > 1 and seconds > SHORT_SWEEP:
+                break
             began = monotonic()
-            np.asarray(sweep(energy, X, self.spawn(rng), n_jobs=self.n_jobs)[0])
-            seconds = monotonic() - began
+            np.asarray(sweep(energy, X, self.spawn(rng), n_sweeps=n_sweeps, n_jobs=self.n_jobs)[0])
+            seconds = (monotonic() - began) / n_sweeps
         return self._replace(sweep_seconds=seconds / n_chains)
 
     def affordable_sweeps(self, share, n_chains):
