@@ -11,10 +11,9 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._utils.codes import MISSING
 from .._utils.rows import dense_rows, is_mapped, row_blocks
-from .._utils.warn import warn_caller
 from .categories import missing_mask, to_floats
-from .column_types import find_far_values, median_and_scale
-from .mixed import Columns, warn_degenerate
+from .column_types import find_far_values, find_step, median_and_scale
+from .mixed import Columns
 from .transforms import (
     BEYOND,
     BOUND_SOFTNESS,
@@ -28,6 +27,7 @@ UNKNOWN = -2  # code of a label that was not seen during fit
 MIN_GAIN_PER_ROW = 0.05  # nats that a transform must gain; few other columns are transformed
 MAX_DISTANCE = 30.0  # standard deviations from training rows; a far number is still recognised
 SMALL = 0.05  # quantile of the positive numbers that is added to a column with zeros
+N_POINTS = 8  # of a cell, at which its density is averaged
 MIN_ROWS = 20  # observed numbers of a column that is transformed
 
 
@@ -144,21 +144,6 @@ def _check_label_types(y):
         )
 
 
-def check_classes(rows, labels, classes, columns):
-    """Warn if a column is constant, has only two values, or has no observed entry in a class."""
-    degenerate = warn_degenerate(rows, columns.continuous, columns.names)
-    for k, label in enumerate(classes.tolist()):
-        here = rows[labels == k]
-        empty = np.flatnonzero(np.isnan(here).all(axis=0)).tolist()
-        for j in empty:
-            warn_caller(
-                f"Column {columns.names[j]!r} has no observed entry in class {label!r}. The "
-                "density of the class uses the column's values in all classes instead."
-            )
-        rest = np.setdiff1d(columns.continuous, degenerate + empty)
-        warn_degenerate(here, rest, columns.names, f" in class {label!r}")
-
-
 @dataclass(frozen=True)
 class CurvedColumns(Columns):
     """Encoder that transforms numbers with wide tails before they are standardised.
@@ -204,7 +189,7 @@ def _limit(z, curve, distance):
     return np.clip(z, lowest - distance, highest + distance)
 
 
-def transform_wide_columns(columns, rows, labels, weights):
+def transform_wide_columns(columns, rows, labels, weights, widths):
     """Return an encoder of a table with class labels that transforms numbers with wide tails.
 
     A transform is used if it increases the log-likelihood of normal distributions of the classes by
@@ -215,11 +200,13 @@ def transform_wide_columns(columns, rows, labels, weights):
     columns : Columns
         Encoder without transforms.
     rows : list of ndarray of shape (n_rows,)
-        Columns of the table.
+        Columns of the table, whose rounded numbers are spread over their cells.
     labels : ndarray of int, shape (n_rows,)
         Code of the class of each row.
     weights : ndarray of shape (n_rows,), or None
         Weight of each row.
+    widths : dict of int to float
+        Width of the cells of each rounded column.
 
     Returns
     -------
@@ -232,7 +219,8 @@ def transform_wide_columns(columns, rows, labels, weights):
         is_near = ~np.isnan(x)
         for k in range(labels.max() + 1):
             is_near[labels == k] &= ~find_far_values(x[labels == k])
-        curve = _choose_curve(*(part[is_near] for part in (x, labels, weights)))
+        near = (part[is_near] for part in (x, labels, weights))
+        curve = _choose_curve(*near, widths.get(j, 0.0))
         if curve is not None:
             z = curve.forward(x)
             z = z[np.abs(z) <= FAR]  # not nan
@@ -246,16 +234,15 @@ def transform_wide_columns(columns, rows, labels, weights):
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _choose_curve(x, labels, weights):
+def _choose_curve(x, labels, weights, width):
     """Return the transform of numbers, or None if a transform gains little."""
     if len(x) < MIN_ROWS or len(np.unique(x)) < 3:
         return None
     (median, scale), found = median_and_scale(x), []
     candidates = [{"centre": median, "softness": softness} for softness in TAIL_SOFTNESS]
-    if x.min() >= 0:
-        positive = x[x > 0]  # with zeros, the logarithm is that of a number and a small one
-        offset = 0.0 if x.min() > 0 else np.quantile(positive, SMALL)
-        bound = {"low": -offset, "centre": -offset, "least": (x.min() + offset) / scale / 2}
+    low = _find_lower_bound(x, width)
+    if np.isfinite(low):
+        bound = {"low": low, "centre": low, "least": (x.min() - low) / scale / 2}
         candidates += [bound | {"softness": min(t, MAX_SOFTNESS)} for t in BOUND_SOFTNESS]
     for parts in candidates:
         curve = ColumnTransform(**parts, scale=scale)
@@ -273,21 +260,69 @@ def _choose_curve(x, labels, weights):
     return replace(curve, mean=z.mean(), deviation=z.std())
 
 
-def impute_unobserved_columns(rows, labels):
-    """Impute a column in the rows of a class if the class has no observed entry of the column.
+def _find_lower_bound(x, width):
+    """Return the lower bound of numbers that are spread over cells of a width; -inf if none."""
+    if x.min() < -width / 2:
+        return -np.inf
+    if width or x.min() > 0:
+        return -width / 2 if x.min() < width / 2 else 0.0
+    return -np.quantile(x[x > 0], SMALL)  # the logarithm is that of a number and a small one
 
-    The imputed values are quantiles of the column over all classes, in random order. Other missing
-    entries stay missing.
+
+def find_cells(columns, rows):
+    """Return the width of the cells of each rounded column of a table, keyed by its index.
+
+    A value of such a column stands for all numbers that are rounded to it.
+
+    Parameters
+    ----------
+    columns : Columns
+        Encoder of the table.
+    rows : list of ndarray of shape (n_rows,)
+        Columns of the table.
+
+    Returns
+    -------
+    dict of int to float
+        Widths. Columns without repeated values, and with only one or two values, have no cells.
     """
-    out, rng = rows.copy(), np.random.default_rng(0)
-    for k in range(labels.max() + 1):
-        here = np.flatnonzero(labels == k)
-        for j in np.flatnonzero(np.isnan(rows[here]).all(axis=0)):
-            observed = rows[~np.isnan(rows[:, j]), j]
-            shares = (rng.permutation(len(here)) + 0.5) / len(here)
-            if len(observed):  # categories of a data type may have no observed entry at all
-                out[here, j] = np.quantile(observed, shares, method="nearest")
-    return out
+    widths = {}
+    for j in columns.continuous.tolist():
+        x = to_floats(rows[j], columns.names[j])
+        x = x[~np.isnan(x)]
+        step = find_step(x, "continuous")[1] if len(np.unique(x)) > 2 else 0.0
+        if step:
+            smallest = np.abs(x[x != 0]).min()
+            widths[j] = min(step, 2.0 * smallest)  # so that cells of positive numbers are positive
+    return widths
+
+
+def spread_over_cells(rows, labels, columns, widths):
+    """Return columns whose equal values are evenly spread over their cell in each class."""
+    rows, rng = list(rows), np.random.default_rng(0)
+    for j, width in widths.items():
+        x = to_floats(rows[j], columns.names[j])
+        order = np.lexsort((rng.random(len(x)), x, labels))
+        is_first = np.diff(x[order], prepend=np.nan) != 0
+        is_first |= np.diff(labels[order], prepend=-1) != 0
+        starts = np.flatnonzero(is_first)
+        counts = np.diff(starts, append=len(x))
+        ranks = np.arange(len(x)) - np.repeat(starts, counts)
+        x[order] += width * ((ranks + 0.5) / np.repeat(counts, counts) - 0.5)
+        rows[j] = x
+    return rows
+
+
+def cell_points(rows, columns, widths):
+    """Yield the columns of a table at points that are spread over the cells of rounded columns."""
+    if not widths:
+        yield rows
+        return
+    rng, offsets = np.random.default_rng(0), (np.arange(N_POINTS) + 0.5) / N_POINTS - 0.5
+    shifts = {j: width * rng.permutation(offsets) for j, width in widths.items()}
+    numbers = {j: to_floats(rows[j], columns.names[j]) for j in widths}
+    for k in range(N_POINTS):
+        yield [numbers[j] + shifts[j][k] if j in widths else x for j, x in enumerate(rows)]
 
 
 @dataclass(frozen=True)

@@ -495,7 +495,7 @@ def test_transformed_columns(seed):
     X[5, 0] = np.nan
     names, rows = list("abcd"), list(X.T)
     before = learn_columns(X, rows, names, "auto", "auto")
-    columns = transform_wide_columns(before, rows, y, None)
+    columns = transform_wide_columns(before, rows, y, None, {})
     assert list(columns.curves) == [0, 1, 2]
     Z = columns.encode(rows)
     assert_allclose(np.nanmean(Z, axis=0), 0.0, atol=1e-6)
@@ -509,11 +509,11 @@ def test_transformed_columns(seed):
     rng = np.random.default_rng(seed)
     normal = rng.normal(size=(300, 3)) + np.arange(300)[:, None] % 2
     again = learn_columns(normal, list(normal.T), names[:3], "auto", "auto")
-    assert transform_wide_columns(again, list(normal.T), np.arange(300) % 2, None) is again
+    assert transform_wide_columns(again, list(normal.T), np.arange(300) % 2, None, {}) is again
     far = normal.copy()
     far[0, 0] = 99999.0  # one far number is no wide tail
     again = learn_columns(far, list(far.T), names[:3], "auto", "auto")
-    assert transform_wide_columns(again, list(far.T), np.arange(300) % 2, None) is again
+    assert transform_wide_columns(again, list(far.T), np.arange(300) % 2, None, {}) is again
 
 
 def test_distant_classes_are_no_wide_tail(seed):
@@ -522,8 +522,8 @@ def test_distant_classes_are_no_wide_tail(seed):
     labels = (np.arange(400) >= 340).astype(int)
     X = np.where(labels == 1, 60.0, 6.0)[:, None] + rng.normal(size=(400, 2))
     columns = learn_columns(X, list(X.T), ["a", "b"], "auto", "auto")
-    assert transform_wide_columns(columns, list(X.T), labels, None) is columns
-    assert transform_wide_columns(columns, list(X.T), 0 * labels, None) is not columns
+    assert transform_wide_columns(columns, list(X.T), labels, None, {}) is columns
+    assert transform_wide_columns(columns, list(X.T), 0 * labels, None, {}) is not columns
 
 
 def test_densities_of_columns_with_wide_tails(seed):

@@ -1,12 +1,15 @@
-"""Tests of log Z of neural potentials by grids and annealing, and of the exact gradient."""
+"""Tests of log Z of neural potentials, and of the sums of densities over rounded numbers."""
 
 import numpy as np
 import pytest
 import twins
 from numpy.testing import assert_allclose
-from scipy.stats import norm
+from scipy.stats import norm, poisson
 from zoo import enumerate_states
 
+from skmrf import NNMRFBayesClassifier
+from skmrf._data.classes import cell_points, find_cells, spread_over_cells
+from skmrf._data.mixed import learn_columns
 from skmrf._utils.rows import Batch
 from skmrf.energies import NeuralEnergy
 from skmrf.learners.grid import Grid
@@ -348,3 +351,49 @@ def test_grid_learner_raises_for_too_many_variables(seed):
         Grid().init(energy, batch, rng)
     with pytest.raises(ValueError, match="n_points"):
         Grid(n_points=2).init(neural(seed, [0]), batch, rng)
+
+
+# Rounded numbers ------------------------------------------------------------------------
+
+
+def count_rows(n, seed):
+    """Return numbers and counts of two classes, and the exact log-probabilities of the classes."""
+    rng = np.random.default_rng(seed)
+    y, z = rng.integers(2, size=n), rng.normal(size=n)
+    rates = np.array([0.6, 1.6]) * np.exp(0.4 * z[:, None])
+    X = np.column_stack([z, rng.poisson(rates[np.arange(n), y])])
+    logs = poisson.logpmf(X[:, 1:], rates)
+    return X, y, logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_class_densities_of_counts(seed):
+    X, y, exact = count_rows(700, seed)
+    model = NNMRFBayesClassifier(column_types={1: "integer"}, random_state=seed)
+    model.fit(X[:300], y[:300])
+    rows, labels = X[300:], y[300:]
+    joint = [model.predict_joint_log_proba(np.c_[rows[:, 0], k + 0 * labels]) for k in range(40)]
+    marginal = model.predict_joint_log_proba(np.c_[rows[:, 0], np.nan * labels])
+    sums = np.exp(np.logaddexp.reduce(joint) - marginal)
+    assert_allclose(sums.mean(axis=0), 1.0, atol=0.05)
+    logs = exact[300:] - model.predict_log_proba(rows)
+    assert logs[np.arange(400), labels].mean() < 0.05
+
+
+@pytest.mark.parametrize("width", [1.0, 0.1])
+def test_spread_over_cells(width, seed):
+    rng = np.random.default_rng(seed)
+    x, labels = width * rng.integers(3, size=200), rng.integers(2, size=200)
+    x[:2] = np.nan
+    columns = learn_columns(x[:, None], [x], ["x"], "continuous", "auto")
+    assert find_cells(columns, [x]) == pytest.approx({0: width})
+    assert not find_cells(columns, [x + rng.random(200)])
+    (spread,) = spread_over_cells([x], labels, columns, {0: width})
+    for value in width * np.arange(3):
+        for k in range(2):
+            shifts = np.sort(spread[(x == value) & (labels == k)] - value) / width
+            n = len(shifts)
+            assert_allclose(shifts, (np.arange(n) + 0.5) / n - 0.5, atol=1e-9)
+    points = [point[0] for point in cell_points([x], columns, {0: width})]
+    assert_allclose(np.mean(points, axis=0), x)
+    assert_allclose(np.ptp(points, axis=0)[2:], (1 - 1 / len(points)) * width)

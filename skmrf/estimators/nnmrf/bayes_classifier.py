@@ -10,17 +10,18 @@ from sklearn.exceptions import ConvergenceWarning
 from ..._data.categories import merge_copies
 from ..._data.classes import (
     Table,
-    check_classes,
     check_priors,
     check_target,
-    impute_unobserved_columns,
+    find_cells,
+    spread_over_cells,
     transform_wide_columns,
 )
 from ..._data.column_types import hide_far_values
 from ..._data.frames import column_names, read_columns
-from ..._data.mixed import DEGENERATE, learn_columns
+from ..._data.mixed import DEGENERATE, learn_columns, warn_degenerate
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_flag, check_generator
+from ..._utils.warn import warn_caller
 from ...learners.initial_mixture import impute_normal
 from ...training.part_reports import PartReports
 from .._base import unchanged_on_error
@@ -38,7 +39,8 @@ class NNMRFBayesClassifier(DensityClassifier):
     Rows are classified by Bayes' rule, :math:`p(y | x) \propto p(y) p(x | y)`. By default, the
     covariance of a class is shrunk towards the pooled within-class covariance. The strength of the
     shrinkage is selected by cross-validation, so that classes with few rows have a good density
-    too. The densities also give :math:`p(x) = \sum_y p(y) p(x | y)`, and samples of the classes.
+    too. Values of rounded columns, such as counts, are spread over the numbers that are rounded to
+    them. The densities also give :math:`p(x) = \sum_y p(y) p(x | y)`, and samples of the classes.
 
     Parameters
     ----------
@@ -173,7 +175,7 @@ class NNMRFBayesClassifier(DensityClassifier):
         """
         with unchanged_on_error(self):
             networks = self._check_networks()
-            table = self._read_table(X, y, sample_weight, networks)
+            table, cells = self._read_table(X, y, sample_weight, networks)
             priors = check_priors(self.priors, table.shares)
             reports = PartReports(self, X, y, len(table.classes))
             rng = check_generator(self.random_state)
@@ -188,13 +190,14 @@ class NNMRFBayesClassifier(DensityClassifier):
                 "column_types_": table.columns.types,
                 "n_iter_": max(density.n_iter_ for density in densities),
                 "_columns": table.columns,
+                "_cells": cells,
             }
             reports.finish(fitted)
             vars(self).update(fitted)
         return self
 
     def _read_table(self, X, y, sample_weight, networks):
-        """Return the encoded training rows, labels and weights."""
+        """Return the encoded training rows, and the cell widths of rounded columns."""
         rows = read_columns(self, X, reset=True)
         y = check_target(self, X, y)
         weights = check_sample_weight(sample_weight, len(y))
@@ -209,12 +212,14 @@ class NNMRFBayesClassifier(DensityClassifier):
         columns = learn_columns(X, rows, names, types, self.categories, weights)
         classes, labels = np.unique(y, return_inverse=True)
         check_flag("transform_columns", self.transform_columns)
+        cells = find_cells(columns, rows)
+        rows = spread_over_cells(rows, labels, columns, cells)
         # A given prior covariance has the units of the columns.
         if self.transform_columns and networks.prior_covariance is None:
-            columns = transform_wide_columns(columns, rows, labels, weights)
+            columns = transform_wide_columns(columns, rows, labels, weights, cells)
         codes, columns = _hide_far_values(columns.encode(rows), columns, labels, weights)
-        check_classes(codes, labels, classes, columns)
-        return Table(codes, labels, classes, weights, columns)
+        _check_classes(codes, labels, classes, columns)
+        return Table(codes, labels, classes, weights, columns), cells
 
     def _check_networks(self):
         """Return the parameters of the networks; raise a ValueError if one is invalid."""
@@ -231,7 +236,7 @@ class NNMRFBayesClassifier(DensityClassifier):
 
     def _learn_densities(self, networks, table, seeds, reports):
         """Return the fitted density of each class."""
-        rows = impute_unobserved_columns(table.rows, table.labels)
+        rows = _impute_unobserved_columns(table.rows, table.labels)
         shared = _shared_parameters(networks, table._replace(rows=rows))
         columns = _column_parameters(table.columns)
         tasks = []
@@ -247,6 +252,38 @@ class NNMRFBayesClassifier(DensityClassifier):
         with warnings.catch_warnings():  # _read_table has warned already, with column names
             warnings.filterwarnings("ignore", message=DEGENERATE)
             return reports.learn(*names, NNMRFDensity.fit, tasks, **options)
+
+
+def _check_classes(rows, labels, classes, columns):
+    """Warn if a column is constant, has only two values, or has no observed entry in a class."""
+    degenerate = warn_degenerate(rows, columns.continuous, columns.names)
+    for k, label in enumerate(classes.tolist()):
+        here = rows[labels == k]
+        empty = np.flatnonzero(np.isnan(here).all(axis=0)).tolist()
+        for j in empty:
+            warn_caller(
+                f"Column {columns.names[j]!r} has no observed entry in class {label!r}. The "
+                "density of the class uses the column's values in all classes instead."
+            )
+        rest = np.setdiff1d(columns.continuous, degenerate + empty)
+        warn_degenerate(here, rest, columns.names, f" in class {label!r}")
+
+
+def _impute_unobserved_columns(rows, labels):
+    """Impute a column in the rows of a class if the class has no observed entry of the column.
+
+    The imputed values are quantiles of the column over all classes, in random order. Other missing
+    entries stay missing.
+    """
+    out, rng = rows.copy(), np.random.default_rng(0)
+    for k in range(labels.max() + 1):
+        here = np.flatnonzero(labels == k)
+        for j in np.flatnonzero(np.isnan(rows[here]).all(axis=0)):
+            observed = rows[~np.isnan(rows[:, j]), j]
+            shares = (rng.permutation(len(here)) + 0.5) / len(here)
+            if len(observed):  # categories of a data type may have no observed entry at all
+                out[here, j] = np.quantile(observed, shares, method="nearest")
+    return out
 
 
 def _hide_far_values(codes, columns, labels, weights):

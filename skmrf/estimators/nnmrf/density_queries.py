@@ -8,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..._data.categories import to_floats
+from ..._data.classes import cell_points
 from ..._data.mixed import restore_numbers
 from ..._utils.parameters import check_choice, check_generator, check_number
 from .._base import TableClassifier
@@ -169,8 +170,15 @@ class DensityClassifier(TableClassifier):
             Log-densities in nats and in the units of the columns. Classes are in the order of
             ``classes_``.
         """
-        rows = self._encode(X)
-        return self._log_joint(rows) - self._columns.log_scale(rows)[:, None]
+        check_is_fitted(self)
+        rows, encoder = self._columns.read(self, X), self._columns
+        with np.errstate(divide="ignore"):
+            parts = self._current_densities(), np.log(self.class_prior_)
+        logs = []
+        for columns in cell_points(rows, encoder, self._cells):
+            codes = encoder.encode(columns)
+            logs.append(_class_log_joint(*parts, codes) - encoder.log_scale(codes)[:, None])
+        return np.logaddexp.reduce(logs) - np.log(len(logs))
 
     def score_samples(self, X):
         """Return the log-density ``log p(x)`` of each row under the mixture of class densities.
@@ -185,8 +193,7 @@ class DensityClassifier(TableClassifier):
         ndarray of shape (n_samples,)
             Log-densities in nats and in the units of the columns.
         """
-        rows = self._encode(X)
-        return np.logaddexp.reduce(self._log_joint(rows), axis=1) - self._columns.log_scale(rows)
+        return np.logaddexp.reduce(self.predict_joint_log_proba(X), axis=1)
 
     def predict_log_proba(self, X):
         """Return ``log p(y | x)`` of each row and each class.
@@ -202,18 +209,8 @@ class DensityClassifier(TableClassifier):
         ndarray of shape (n_samples, n_classes)
             Log-probabilities in nats. Classes are in the order of ``classes_``.
         """
-        logs = self._log_joint(self._encode(X))
+        logs = self.predict_joint_log_proba(X)
         return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
-
-    def _encode(self, X):
-        """Return the rows encoded as in ``fit``: standardised numbers and state codes."""
-        check_is_fitted(self)
-        return self._columns.encode(self._columns.read(self, X))
-
-    def _log_joint(self, rows):
-        """Return ``log p(x, y)`` of encoded rows for each class, shape (n_rows, n_classes)."""
-        with np.errstate(divide="ignore"):
-            return _class_log_joint(self._current_densities(), np.log(self.class_prior_), rows)
 
     def _current_densities(self):
         """Return the densities of the classes, with the current ``density`` of the networks."""
