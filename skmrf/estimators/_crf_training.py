@@ -246,7 +246,7 @@ def _fit_folds(learner, energies, folds, parameters, alpha, rng):
         Whether Ctrl-C stopped a fit. Later folds are then not fitted.
     """
     infer = partial(label_graphs.sums, method=learner.inference, **learner.solver_options())
-    fitted, scores, is_interrupted = [], [], False
+    fitted, scores = [], []
     for energy, fold in zip(energies, folds, strict=True):
         settings = make_settings(parameters, learner, energy, fold.train, alpha)
         settings = replace(settings, complete=False)
@@ -254,10 +254,9 @@ def _fit_folds(learner, energies, folds, parameters, alpha, rng):
         state = loop.run(learner, fold.train, settings, state)
         fitted.append(state.energy)
         scores.append(log_likelihoods(state.energy, fold.held_out.X, infer))
-        is_interrupted = state.interrupted
-        if is_interrupted:
+        if state.interrupted:
             break
-    return fitted, np.concatenate(scores), is_interrupted
+    return fitted, np.concatenate(scores), state.interrupted
 
 
 def held_out_score(learner, held_out):

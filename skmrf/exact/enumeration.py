@@ -91,8 +91,21 @@ def _max_quick_log2_terms():
     return np.log2(max(1.0, min(QUICK_TERMS, TERMS_PER_SECOND * remaining_time())))
 
 
+class UnitSum:
+    """Base class of sums over the states of units, which have a number of bytes and of terms."""
+
+    @property
+    def is_quick(self):
+        """Return whether the sum takes a few seconds at most, and less than the remaining time."""
+        return self.log2_terms <= _max_quick_log2_terms()
+
+    def fits(self, max_bytes):
+        """Return whether the sum fits into ``max_bytes`` and its time limit."""
+        return self.bytes <= max_bytes and self.log2_terms <= np.log2(MAX_TERMS)
+
+
 @dataclass(frozen=True)
-class LayerSum:
+class LayerSum(UnitSum):
     r"""Sum over the states of the smaller layer of a :class:`~skmrf.energies.LayeredEnergy`.
 
     .. math:: \log Z = \log \sum_h \exp\Big(b^\top h + \sum_i \log(1 + e^{c_i + (W h)_i})\Big)
@@ -138,15 +151,6 @@ class LayerSum:
         """Return the base-2 logarithm of the number of exponentials to compute."""
         small, large = self.layer_sizes
         return small + np.log2(max(large, 1))
-
-    @property
-    def is_quick(self):
-        """Return whether the sum takes a few seconds at most, and less than the remaining time."""
-        return self.log2_terms <= _max_quick_log2_terms()
-
-    def fits(self, max_bytes):
-        """Return whether the sum fits into ``max_bytes`` and its time limit."""
-        return self.bytes <= max_bytes and self.log2_terms <= np.log2(MAX_TERMS)
 
     def limit_message(self, max_bytes):
         """Return the error message for a sum that exceeds the memory limit or the size limit."""
@@ -307,7 +311,7 @@ def _add_block(sums, outer, states, weights, means):
 
 
 @dataclass(frozen=True)
-class VisibleSum:
+class VisibleSum(UnitSum):
     """Sum over all visible states of a model whose hidden units are independent given them.
 
     Parameters
@@ -335,15 +339,6 @@ class VisibleSum:
         """Return the base-2 logarithm of the number of products of states and parameters."""
         n_parameters = self.n_visible * (self.n_visible + self.n_hidden)
         return self.n_visible + np.log2(max(n_parameters, 1))
-
-    @property
-    def is_quick(self):
-        """Return whether the sum takes a few seconds at most, and less than the remaining time."""
-        return self.log2_terms <= _max_quick_log2_terms()
-
-    def fits(self, max_bytes):
-        """Return whether the sum fits into ``max_bytes`` and its time limit."""
-        return self.bytes <= max_bytes and self.log2_terms <= np.log2(MAX_TERMS)
 
     def limit_message(self, max_bytes):
         """Return the error message for a sum that exceeds the memory limit or the size limit."""
@@ -396,9 +391,7 @@ class TwoBlockSum:
     """
 
     MAX_VARIABLES = 30  # largest number of variables
-    SMALL_SIZE = (
-        20  # up to this number of variables, the sum is faster than planning an elimination
-    )
+    SMALL_SIZE = 20  # largest number of variables for which planning an elimination takes longer
 
     n_variables: int
 
