@@ -12,7 +12,7 @@ from .._utils.namespaces import is_numpy, namespace, sigmoid
 from .._utils.parallel import UNIT, equal_slices, matrix_product, run_blocks
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
-from .conditionals import bias_rows, bias_sums, sum_softplus
+from .conditionals import bias_rows, bias_sums
 from .factor_graph import FactorGraph
 from .structured_protocols import LayeredEnergy
 
@@ -473,6 +473,16 @@ def _unit_means(activation, bias):
         return sigmoid(activation + bias)
     unit_means(activation, read_only(bias), activation)
     return activation
+
+
+def sum_softplus(activation, bias, beta):
+    """Return the sum of ``log(1 + exp(beta * (activation + bias)))`` of each row."""
+    if not is_numpy(activation):
+        xp = namespace(activation)
+        return xp.logaddexp(xp.asarray(beta)[..., None] * (activation + bias), 0.0).sum(axis=1)
+    out = np.empty(len(activation))
+    softplus_sums(activation, read_only(bias), beta, out)
+    return out
 
 
 def _chunks(n_rows):

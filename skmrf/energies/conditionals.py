@@ -4,9 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._kernels._jit import read_only
-from .._kernels.layers import softplus_sums
-from .._utils.namespaces import is_numpy, namespace
+from .._utils.namespaces import is_numpy
 
 
 class TableConditionals(NamedTuple):
@@ -166,13 +164,3 @@ def bias_sums(states, bias):
     if len(bias) == 1:
         return states @ bias[0]
     return np.einsum("ij,ij->i", states, bias) if is_numpy(states) else (states * bias).sum(axis=1)
-
-
-def sum_softplus(activation, bias, beta):
-    """Return the sum of ``log(1 + exp(beta * (activation + bias)))`` of each row."""
-    if not is_numpy(activation):
-        xp = namespace(activation)
-        return xp.logaddexp(xp.asarray(beta)[..., None] * (activation + bias), 0.0).sum(axis=1)
-    out = np.empty(len(activation))
-    softplus_sums(activation, read_only(bias), beta, out)
-    return out

@@ -7,7 +7,8 @@ from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import namespace, options_of, without_values
 from .._utils.rows import dense_rows, has_missing
 from ..energies import LayeredEnergy
-from ..energies.conditionals import as_matrix, sum_softplus
+from ..energies.bipartite import sum_softplus
+from ..energies.conditionals import as_matrix
 from ..exact import expectations
 from ..exact.tree_decomposition import forecast
 from ..inference import row_queries
