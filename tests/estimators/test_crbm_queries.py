@@ -552,3 +552,17 @@ def test_memory_of_a_memory_map(device, tmp_path, monkeypatch):
     tracemalloc.stop()
     assert accuracy > 0.8
     assert peak < n_bytes
+
+
+def test_numbers_of_rows_that_are_compiled():
+    """Predictions compile functions for the powers of two, and give the results of the CPU."""
+    devices = pytest.importorskip("skmrf._jax.devices")
+    X = np.random.default_rng(0).integers(2, size=(130, 6))
+    model = CRBMStructuredPredictor(2, alpha=0.1, max_iter=1, device="jax", random_state=0)
+    model.fit(X.astype(float), X[:, :2])
+    devices._COMPILED.clear()
+    found = [model.predict_proba(X[:n]) for n in (130, 129, 5, 8, 7)]
+    assert [f._cache_size() for f in devices._COMPILED.values()] == [2]
+    expected = model.set_params(device="cpu").predict_proba(X)
+    for part in found:
+        np.testing.assert_allclose(part, expected[: len(part)], atol=1e-5)

@@ -27,17 +27,14 @@ from zoo import layers
 from skmrf import RBM, CRBMStructuredPredictor
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.rows import Batch
-from skmrf._utils.warn import LogPartitionWarning
 from skmrf.energies import BipartiteEnergy
 from skmrf.estimators import _density
-from skmrf.estimators._hidden_layer import initial_layers, random_layers, tree_layers
+from skmrf.estimators._hidden_layer import initial_layers, random_layers
 from skmrf.exact import enumeration
-from skmrf.inference import row_queries
-from skmrf.inference.row_queries import latent_log_partitions, latent_samples
+from skmrf.inference.row_queries import latent_samples
 from skmrf.learners import BP, CD, MSSVM, PCD, PSMC
 from skmrf.learners.exact import DeviceExact
 from skmrf.likelihood import log_partition_bounds
-from skmrf.structure import chow_liu, screening
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -482,20 +479,6 @@ def test_transform_on_a_device(kind, monkeypatch):
         model.transform(X)
 
 
-def test_numbers_of_rows_that_are_compiled():
-    """Predictions compile functions for the powers of two, and give the results of the CPU."""
-    devices = pytest.importorskip("skmrf._jax.devices")
-    X = bits(130, 6)
-    model = CRBMStructuredPredictor(2, alpha=0.1, max_iter=1, device="jax", random_state=0)
-    model.fit(X.astype(float), X[:, :2])
-    devices._COMPILED.clear()
-    found = [model.predict_proba(X[:n]) for n in (130, 129, 5, 8, 7)]
-    assert [f._cache_size() for f in devices._COMPILED.values()] == [2]
-    expected = model.set_params(device="cpu").predict_proba(X)
-    for part in found:
-        np.testing.assert_allclose(part, expected[: len(part)], atol=1e-5)
-
-
 def test_refitted_models_use_their_own_parameters():
     """A second fit gives the answers of its parameters, compiles nothing, and frees the first."""
     pytest.importorskip("jax")
@@ -540,27 +523,6 @@ def test_last_iterations_on_a_device(monkeypatch):
     assert len(used) == n_used
     np.testing.assert_allclose(model.components_, on_host.components_, rtol=1e-4, atol=1e-4)
     assert model.score(X) == pytest.approx(on_host.score(X), abs=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["codes", "jax", "probabilities", "weights"])
-def test_tree_of_a_device(kind, monkeypatch, seed):
-    """It is the tree of the host, and that from tables of all pairs of columns."""
-    jax, devices = pytest.importorskip("jax"), pytest.importorskip("skmrf._jax.devices")
-    rng = np.random.default_rng(seed)
-    X = np.cumsum(rng.random((300, 9)) < 0.2, axis=1) % 2 ^ rng.integers(2, size=(300, 1))
-    X = np.clip(X, 0.1, 0.9) if kind == "probabilities" else X
-    rows = Batch(X, log_weights=rng.normal(size=300) if kind == "weights" else None)
-    start = initial_layers(rows, 5, "data", rng)
-    found = tree_layers(start, rows)
-    own = rows._replace(X=jax.numpy.asarray(X)) if kind == "jax" else rows
-    on_device = tree_layers(start, own, devices.find_device("jax"))
-    for module in (chow_liu, screening):
-        monkeypatch.setattr(module, "binary_counts", lambda *_: None)
-    from_tables = tree_layers(start, rows)
-    assert np.abs(found.weights).max() > 1.0
-    for name, array in found.theta.items():
-        np.testing.assert_array_equal(on_device.theta[name], array)
-        np.testing.assert_array_equal(from_tables.theta[name], array)
 
 
 # Columns that exclude each other -------------------------------------------------------------
@@ -625,17 +587,3 @@ def test_means_of_hidden_units_count_weighted_rows(seed):
     np.testing.assert_allclose(model.hidden_stds_, copies.std(axis=0), rtol=1e-4)
     means = [model.fit(X, sample_weight=w).hidden_means_ for w in (None, np.ones(60))]
     np.testing.assert_allclose(*means, rtol=1e-9)
-
-
-def test_estimates_of_few_effective_chains_warn(seed, monkeypatch):
-    """Weights of a spin glass separate chains that are annealed quickly; small weights do not."""
-    monkeypatch.setattr(row_queries, "N_TEMPERATURES", 2)
-    rng = np.random.default_rng(seed)
-    weights, rows = rng.normal(size=(30, 30)), np.full((2, 30), MISSING)
-    glass, weak = (BipartiteEnergy(c * weights, np.zeros(30), np.zeros(30)) for c in (60.0, 0.01))
-    with pytest.warns(LogPartitionWarning, match="more than 10 missing entries are uncertain"):
-        latent_log_partitions(glass, rows, rng=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        latent_log_partitions(weak, rows, rng=seed)
-        latent_log_partitions(glass, np.zeros((2, 30), dtype=STATE), rng=seed)  # exact

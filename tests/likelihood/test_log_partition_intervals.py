@@ -11,10 +11,13 @@ from numpy.testing import assert_allclose
 from potentials import hard_model, true_log_z
 from zoo import MODERATE, WITH_ZEROS, ZOO, layers, random_tables
 
+from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.results import LogPartition
+from skmrf._utils.warn import LogPartitionWarning
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.exact import enumeration
-from skmrf.inference import log_partition
+from skmrf.inference import log_partition, row_queries
+from skmrf.inference.row_queries import latent_log_partitions
 from skmrf.likelihood import ais, log_partition_bounds, raise_bound
 from skmrf.likelihood.annealing_paths import AnnealingChains, ModelPath
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
@@ -550,3 +553,28 @@ def test_automatic_method_ends_in_time(kind, seed, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(enumeration, "TERMS_PER_SECOND", np.inf)  # a wrong forecast
     assert log_partition(energy, **how).method == "ais"
+
+
+def test_estimates_of_few_effective_chains_warn(seed, monkeypatch):
+    """Weights of a spin glass separate chains that are annealed quickly; small weights do not."""
+    monkeypatch.setattr(row_queries, "N_TEMPERATURES", 2)
+    rng = np.random.default_rng(seed)
+    weights, rows = rng.normal(size=(30, 30)), np.full((2, 30), MISSING)
+    glass, weak = (BipartiteEnergy(c * weights, np.zeros(30), np.zeros(30)) for c in (60.0, 0.01))
+    with pytest.warns(LogPartitionWarning, match="more than 10 missing entries are uncertain"):
+        latent_log_partitions(glass, rows, rng=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        latent_log_partitions(weak, rows, rng=seed)
+        latent_log_partitions(glass, np.zeros((2, 30), dtype=STATE), rng=seed)  # exact
+
+
+def test_estimates_are_at_least_the_potential_of_a_state():
+    """Short paths miss the state that has almost all of the probability."""
+    table = np.zeros((2,) * 10)
+    table[(1,) * 10] = 50.0
+    graph, start = FactorGraph([2] * 10, [tuple(range(10))], [table]), np.ones((1, 10), dtype=int)
+    with pytest.warns(UserWarning, match="wide, more than max_width"):
+        result = ais(graph, n_temperatures=5, n_chains=16, start=start, random_state=0)
+    assert result.lower == result.value == 50.0
+    assert result.upper >= 50.0

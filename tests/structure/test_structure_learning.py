@@ -25,14 +25,18 @@ from zoo import TABLE_LEARNERS
 from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import States
+from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
 from skmrf.estimators import structure_learner
+from skmrf.estimators._hidden_layer import initial_layers, tree_layers
 from skmrf.learners import PCD
 from skmrf.structure import (
     RemovalWhileLearning,
     Thresholding,
     assessment,
+    chow_liu,
     removal,
+    screening,
 )
 from skmrf.structure.rows import Rows
 from skmrf.structure.search import select_on_sample
@@ -385,3 +389,24 @@ def test_random_state_makes_fits_reproducible():
     with parallel_config(n_jobs=2):
         threads = learner("pcd", max_iter=20, random_state=3).fit(X)
     same_fit(first, threads)
+
+
+@pytest.mark.parametrize("kind", ["codes", "jax", "probabilities", "weights"])
+def test_tree_of_a_device(kind, monkeypatch, seed):
+    """It is the tree of the host, and that from tables of all pairs of columns."""
+    jax, devices = pytest.importorskip("jax"), pytest.importorskip("skmrf._jax.devices")
+    rng = np.random.default_rng(seed)
+    X = np.cumsum(rng.random((300, 9)) < 0.2, axis=1) % 2 ^ rng.integers(2, size=(300, 1))
+    X = np.clip(X, 0.1, 0.9) if kind == "probabilities" else X
+    rows = Batch(X, log_weights=rng.normal(size=300) if kind == "weights" else None)
+    start = initial_layers(rows, 5, "data", rng)
+    found = tree_layers(start, rows)
+    own = rows._replace(X=jax.numpy.asarray(X)) if kind == "jax" else rows
+    on_device = tree_layers(start, own, devices.find_device("jax"))
+    for module in (chow_liu, screening):
+        monkeypatch.setattr(module, "binary_counts", lambda *_: None)
+    from_tables = tree_layers(start, rows)
+    assert np.abs(found.weights).max() > 1.0
+    for name, array in found.theta.items():
+        np.testing.assert_array_equal(on_device.theta[name], array)
+        np.testing.assert_array_equal(from_tables.theta[name], array)
