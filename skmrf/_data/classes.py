@@ -315,13 +315,11 @@ def spread_over_cells(rows, labels, columns, widths):
 
 def cell_points(rows, columns, widths):
     """Yield the columns of a table at points that are spread over the cells of rounded columns."""
-    if not widths:
-        yield rows
-        return
-    rng, offsets = np.random.default_rng(0), (np.arange(N_POINTS) + 0.5) / N_POINTS - 0.5
+    n_points = N_POINTS if widths else 1
+    rng, offsets = np.random.default_rng(0), (np.arange(n_points) + 0.5) / n_points - 0.5
     shifts = {j: width * rng.permutation(offsets) for j, width in widths.items()}
     numbers = {j: to_floats(rows[j], columns.names[j]) for j in widths}
-    for k in range(N_POINTS):
+    for k in range(n_points):
         yield [numbers[j] + shifts[j][k] if j in widths else x for j, x in enumerate(rows)]
 
 

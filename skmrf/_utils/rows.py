@@ -277,7 +277,8 @@ def pair_frequencies(codes, log_weights=None):
     if log_weights is not None:
         weights, dtype = n_rows * normalized_weights(log_weights, n_rows), float
     total = 0.0
-    for rows in row_blocks(codes, min(LARGE_ENTRIES, MAX_COUNT * codes.shape[1])):
+    n_entries = BLOCK_ENTRIES if is_mapped(codes) else LARGE_ENTRIES
+    for rows in row_blocks(codes, min(n_entries, MAX_COUNT * codes.shape[1])):
         part = codes[rows]
         if is_numpy(part):
             total = total + gram_matrix((part, weights[rows].astype(dtype)), dtype=dtype)

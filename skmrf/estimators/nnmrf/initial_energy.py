@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..._utils.log_weights import normalized_weights
-from ..._utils.parameters import check_covariance, show_list
+from ..._utils.parameters import check_covariance, identity_of, show_list
 from ...energies import NeuralEnergy
 from ...learners import Variational
 from ...learners.initial_mixture import impute_normal
@@ -340,7 +340,7 @@ def class_rate(networks, n_rows):
     parameters = TrainingParameters.of(networks, random_state=None)
     is_default = parameters.has_default_steps and networks.max_iter is None
     learner = networks._make_learner("NNMRFBayesClassifier")
-    is_default = is_default and isinstance(learner, Variational)
+    is_default = is_default and identity_of(learner) == identity_of(Variational())
     if not is_default or parameters.stops_early(n_rows, MIN_ROWS_FOR_HOLD_OUT):
         return networks.learning_rate
     batches = -(-n_rows // networks.batch_size)
