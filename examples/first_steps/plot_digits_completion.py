@@ -69,7 +69,7 @@ for name, model in models.items():
 # is not feasible. The results are then approximate, by simulated annealing and Gibbs chains, and
 # ``sample`` warns.
 
-warnings.filterwarnings("ignore", "Exact sampling does not fit")
+warnings.filterwarnings("ignore", "Exact sampling needs too much memory")
 model = models["all pairs of pixels"]
 halves = test.astype(float)
 halves[:, 32:] = np.nan

@@ -115,7 +115,7 @@ n_copies = round(128 * share)
 rows = np.concatenate([np.repeat([image], n_copies, axis=0), ink[1:][: 128 - n_copies]])
 starts = {"ends of forward\nchains": None, "rows, mostly\nthe image": rows}
 intervals = {
-    name: ais(extended, n_temperatures=1000, start=start, max_width=50, random_state=0)
+    name: ais(extended, n_temperatures=1000, start=start, max_width=60, random_state=0)
     for name, start in starts.items()
 }
 print(f"Probability of the image and its neighbourhood: {share:.0%}")

@@ -28,6 +28,7 @@ MIN_GAIN_PER_ROW = 0.05  # nats that a transform must gain; few other columns ar
 MAX_DISTANCE = 30.0  # standard deviations from training rows; a far number is still recognised
 SMALL = 0.05  # quantile of the positive numbers that is added to a column with zeros
 N_POINTS = 8  # of a cell, at which its density is averaged
+ROUNDING = 1e-3  # largest rounding error of a zero, in steps
 MIN_ROWS = 20  # observed numbers of a column that is transformed
 
 
@@ -292,8 +293,8 @@ def find_cells(columns, rows):
         x = x[~np.isnan(x)]
         step = find_step(x, "continuous")[1] if len(np.unique(x)) > 2 else 0.0
         if step:
-            smallest = np.abs(x[x != 0]).min()
-            widths[j] = min(step, 2.0 * smallest)  # so that cells of positive numbers are positive
+            offsets = np.abs(x)[np.abs(x) > ROUNDING * step]
+            widths[j] = min(step, 2.0 * offsets.min())  # cells of positive numbers are positive
     return widths
 
 

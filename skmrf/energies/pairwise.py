@@ -87,8 +87,8 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
             raise ValueError(f"states must be two increasing finite numbers; got {states}.")
         largest = 2.0 * max(abs(s) for s in states)
         with np.errstate(over="ignore"):
-            total = largest**2 * np.abs(coupling).sum() + largest * np.abs(bias).sum()
-        if not np.isfinite(total):
+            total = largest * np.abs(coupling).sum(dtype=float) + np.abs(bias).sum(dtype=float)
+        if float(total) * largest > np.finfo(dtype).max:
             raise ValueError(
                 "Sums of coupling and bias exceed the largest floating-point number "
                 f"({np.finfo(dtype).max:.2g}). Use smaller parameters."

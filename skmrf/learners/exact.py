@@ -12,7 +12,7 @@ from .._utils.phases import CliqueMoments, States, Theta
 from .._utils.rows import MappedCodes, dense_rows, has_missing, unique_rows
 from ..energies import LayeredEnergy
 from ..exact import elimination, expectations
-from ..exact.enumeration import LayerSum
+from ..exact.enumeration import MAX_DEVICE_ENTRIES, LayerSum
 from .base import Learner
 
 N_COPIES = 4  # arrays of the size of a layer in all states of the other layer, on a device
@@ -181,6 +181,8 @@ class DeviceExact(Exact):
     def fits(energy, batch, device):
         """Return whether the rows and the states of the smaller layer fit on a device."""
         n_terms = 2.0 ** LayerSum(*energy.weights.shape).log2_terms
+        if n_terms > MAX_DEVICE_ENTRIES:
+            return False
         entry_bytes = 4 if batch.X.dtype.kind == "f" else 1
         return device.keeps(entry_bytes * np.prod(batch.X.shape) + 8.0 * N_COPIES * n_terms)
 

@@ -159,10 +159,14 @@ def check_possible(energy, X):
     """
     n_impossible = np.count_nonzero(energy.log_potential(X) == -np.inf)
     if n_impossible and n_impossible == len(X):
+        is_limited = np.isfinite(remaining_time())
         raise ValueError(
-            f"None of {len(X)} Gibbs chains found a state of positive probability: the "
-            "evidence is impossible, or zero potentials separate the chains from such states. Use "
-            'method="exact", or replace zero potentials by small positive ones.'
+            f"None of {len(X)} Gibbs chains found a state of positive probability: "
+            + "the time limit is too short, " * is_limited
+            + "the evidence is impossible, or zero potentials separate the chains from such "
+            "states. Use "
+            + "a longer time_limit or " * is_limited
+            + 'method="exact", or replace zero potentials by small positive ones.'
         )
     if n_impossible:
         warn_caller(

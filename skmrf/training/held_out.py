@@ -12,7 +12,7 @@ from ..energies.conditionals import as_matrix
 from ..exact import expectations
 from ..exact.tree_decomposition import forecast
 from ..inference import row_queries
-from ..learners.exact import likelihood_on_device
+from ..learners.exact import DeviceExact, likelihood_on_device
 from ..learners.pseudo_likelihood import site_log_likelihood
 from ..likelihood import log_partition_bounds
 
@@ -120,7 +120,8 @@ def layered_score(energy, held_out, device=None):
     n_visible, n_hidden = energy.weights.shape
     smallest = min(n_visible, n_hidden) if isinstance(energy, LayeredEnergy) else n_visible
     if smallest <= MAX_LAYER_SIZE:
-        if device is not None and isinstance(energy, LayeredEnergy):
+        is_layered = isinstance(energy, LayeredEnergy)
+        if device is not None and is_layered and DeviceExact.fits(energy, held_out, device):
             likelihood = likelihood_on_device(energy, held_out, device)
             return lambda energy, _: likelihood.value(energy.theta)
 
@@ -131,7 +132,7 @@ def layered_score(energy, held_out, device=None):
         return score
     X = dense_rows(held_out.X)
     sites = np.random.default_rng(0).integers(n_visible, size=(N_SITES, len(X)))
-    if device is None:
+    if device is None or not device.keeps(8.0 * X.size):
         return lambda energy, _: float(weights @ _pseudo_log_likelihoods(energy, X, sites))
     form = without_values(energy)
 

@@ -412,7 +412,7 @@ def test_readme_links_exist():
 EXAMPLES = ROOT / "examples"
 OUTPUTS = {
     "applications/plot_crf_chunking.py": "chain                F1 of phrases 0.9",
-    "applications/plot_crf_ocr.py": "CRF               wrong letters 10",
+    "applications/plot_crf_ocr.py": "CRF               wrong letters 11",
     "applications/plot_crf_segmentation.py": "CRF              wrong pixels 5",
     "applications/plot_house_votes.py": "class, physician-fee-freeze",
     "applications/plot_ising_of_spikes.py": "Ising       mean error of the log probability",

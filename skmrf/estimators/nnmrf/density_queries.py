@@ -147,8 +147,8 @@ class DensityClassifier(TableClassifier):
     """Base class of classifiers with one density for each class.
 
     A subclass has the parameter ``potentials``. Its method ``fit`` sets the attributes that queries
-    need: ``classes_``, ``class_prior_``, ``densities_`` and the encoding of the columns
-    ``_columns``.
+    need: ``classes_``, ``class_prior_``, ``densities_``, the encoding of the columns
+    ``_columns`` and the widths of the cells of rounded columns ``_cells``.
     """
 
     @property
