@@ -15,6 +15,7 @@ from skmrf import DiscreteMRF, NetworkPotentials, NNMRFBayesClassifier
 from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
+from skmrf.estimators.nnmrf.bayes_classifier import warn_if_slow
 from skmrf.learners import BP, BPCD, BPChainCD, MeanField, Variational
 from skmrf.variational import belief_propagation, mean_field
 
@@ -298,3 +299,23 @@ def test_instance_with_defaults_has_the_fit_of_its_name(seed):
     ]
     assert fits[0].n_iter_ == fits[1].n_iter_
     np.testing.assert_array_equal(*(model.predict_proba(X) for model in fits))
+
+
+@pytest.mark.parametrize(
+    ("graph", "n_columns", "is_slow"),
+    [("complete", 60, False), ("complete", 61, True), ("knn", 61, False), ([(0, 1)], 151, True)],
+)
+def test_warning_about_many_columns(graph, n_columns, is_slow):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_if_slow(graph, n_columns)
+    assert len(caught) == is_slow
+
+
+def test_fit_warns_about_many_columns_before_it_trains(seed):
+    """The warning is an error here, so it ends the fit."""
+    X, y = np.random.default_rng(seed).normal(size=(20, 500)), np.arange(20) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="500 columns and 124,750 networks"):
+            NNMRFBayesClassifier(random_state=seed).fit(X, y)

@@ -31,6 +31,9 @@ from .density_queries import DensityClassifier
 from .gaussian_base import pooled_covariance, select_class_shrinkage
 from .initial_energy import class_rate, resolve_edges, shrinkage_target
 
+MAX_COLUMNS = 150  # of a graph that is not complete
+MAX_COLUMNS_OF_COMPLETE_GRAPH = 60
+
 
 class NNMRFBayesClassifier(DensityClassifier):
     r"""Classifier with a neural-network Markov random field of each class, by Bayes' rule.
@@ -41,6 +44,9 @@ class NNMRFBayesClassifier(DensityClassifier):
     shrinkage is selected by cross-validation, so that classes with few rows have a good density
     too. Values of rounded columns, such as counts, are spread over the numbers that are rounded to
     them. The densities also give :math:`p(x) = \sum_y p(y) p(x | y)`, and samples of the classes.
+
+    The time of a fit grows fast with the number of columns. ``fit`` warns if there are more than 60
+    columns with a complete graph, or more than 150 with another graph.
 
     Parameters
     ----------
@@ -176,6 +182,7 @@ class NNMRFBayesClassifier(DensityClassifier):
         with unchanged_on_error(self):
             networks = self._check_networks()
             table, cells = self._read_table(X, y, sample_weight, networks)
+            warn_if_slow(networks.graph, table.rows.shape[1])
             priors = check_priors(self.priors, table.shares)
             reports = PartReports(self, X, y, len(table.classes))
             rng = check_generator(self.random_state)
@@ -252,6 +259,28 @@ class NNMRFBayesClassifier(DensityClassifier):
         with warnings.catch_warnings():  # _read_table has warned already, with column names
             warnings.filterwarnings("ignore", message=DEGENERATE)
             return reports.learn(*names, NNMRFDensity.fit, tasks, **options)
+
+
+def warn_if_slow(graph, n_columns):
+    """Warn if the table has so many columns that a fit is slow.
+
+    Parameters
+    ----------
+    graph : str, networkx.Graph or list of pairs
+        Graph of the networks.
+    n_columns : int
+        Number of columns of the table.
+    """
+    is_complete = isinstance(graph, str) and graph == "complete"
+    limit = MAX_COLUMNS_OF_COMPLETE_GRAPH if is_complete else MAX_COLUMNS
+    if n_columns <= limit:
+        return
+    networks = f" and {n_columns * (n_columns - 1) // 2:,} networks of pairs" if is_complete else ""
+    warn_caller(
+        f"NNMRFBayesClassifier is slow with {n_columns} columns{networks}: a fit can take "
+        f"many minutes. Select at most {limit} columns, for example with SelectKBest of "
+        "scikit-learn, or use NNMRFClassifier, which is fast with hundreds of columns."
+    )
 
 
 def _check_classes(rows, labels, classes, columns):
