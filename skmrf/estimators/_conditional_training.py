@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._utils.rows import sample_weights
+from .._utils.rows import dense_rows, sample_weights
 from ..training import AdaptiveRate, logistic_start
 from ..training.data_moments import effective_rows
-from ..training.logistic_start import PenalizedSolver, add_idle_units
+from ..training.logistic_start import PenalizedSolver, add_idle_units, positive_eigenvectors
 from ..training.settings import Settings
 
 MIN_PATIENCE = 2000  # updates without a better score
@@ -18,6 +18,7 @@ RECENCY = 8.0
 EPOCHS = 50, 1000  # limits of the number of epochs if max_iter is None
 CONVERGED_SHARE = 0.5  # a smaller share of converged inference raises a warning
 MAX_ENTRIES = 2**23  # of the rows of a memory map that are used in memory
+WIDE = 4  # inputs per row, above which training uses coordinates in the span of the rows
 N_ERRORS = 2.0  # standard errors by which hidden units must improve the held-out loss
 
 
@@ -102,6 +103,87 @@ def first_energy(data, n_hidden, parameters):
         "Use fewer n_components or features, or raise max_bytes.",
     )
     return add_idle_units(logistic_start.independent_outputs(data), n_hidden)
+
+
+@dataclass(frozen=True)
+class RowSpan:
+    r"""Coordinates of inputs in the linear span of the training rows, or the inputs themselves.
+
+    If there are many more inputs than rows, an update takes much less time in these coordinates.
+    SGD with an L2 penalty has the same iterates, because the gradients by the weights of inputs lie
+    in the span, and because lengths and angles do not change. Only the initial random weights of
+    hidden units have a part outside of the span. This part does not change the training rows, and
+    becomes zero.
+
+    The coordinates of an input :math:`x` are :math:`(X X^\top)^{-1/2} X x`. In contrast to those
+    of eigenvectors, they have no arbitrary signs, which could change when a fit is resumed.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix of shape (n_rows, n_inputs), optional
+        Training rows. By default the inputs themselves are used.
+    root : ndarray of shape (n_rows, n_rows), optional
+        Inverse square root of the matrix of inner products of the rows.
+    """
+
+    X: object = None
+    root: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, parameters, first, energy, data, held_out):
+        """Return the coordinates in which training is quicker and has the same result.
+
+        Parameters
+        ----------
+        parameters : TrainingParameters
+            Parameters of the estimator.
+        first : LogisticStart
+            Logistic regressions at which training starts.
+        energy : ConditionalBipartiteEnergy
+            Initial energy.
+        data : Batch
+            Training rows.
+        held_out : Batch or None
+            Held-out rows.
+
+        Returns
+        -------
+        RowSpan
+            Coordinates in the span if the inputs are many, also against the time and the memory of
+            the matrix of inner products. Otherwise the inputs themselves.
+        """
+        n_rows, n_inputs = data.X.shape
+        n_weights = energy.theta["hidden_inputs"].size
+        is_wide = WIDE * n_rows <= n_inputs and WIDE * n_rows**2 <= n_weights
+        is_invariant = parameters.has_default_steps and first.strongest is None
+        is_mapped = any(rows is not None and rows.is_mapped for rows in (data, held_out))
+        if not (is_wide and is_invariant) or is_mapped or parameters.warm_start:
+            return cls()  # warm_start keeps the state of training, for later fits to other rows
+        X = data.X.astype(float, copy=False)
+        values, vectors = positive_eigenvectors(dense_rows(X @ X.T))
+        return cls(X, (vectors / np.sqrt(values)) @ vectors.T)
+
+    def rows(self, batch):
+        """Return a batch with the coordinates of its inputs; return None for no batch."""
+        if self.X is None or batch is None:
+            return batch
+        return batch._replace(X=dense_rows(batch.X @ self.X.T) @ self.root)
+
+    def project(self, energy):
+        """Return an energy of coordinates from an energy of inputs."""
+        return self._convert(energy, lambda weights: self.root @ (self.X @ weights))
+
+    def lift(self, energy):
+        """Return an energy of inputs from an energy of coordinates."""
+        return self._convert(energy, lambda weights: self.X.T @ (self.root @ weights))
+
+    def _convert(self, energy, function):
+        if self.X is None:
+            return energy
+        theta = dict(energy.theta)
+        for name in ("visible_inputs", "hidden_inputs"):
+            theta[name] = function(theta[name]).astype(theta[name].dtype)
+        return energy.with_theta(theta)
 
 
 @dataclass(frozen=True)

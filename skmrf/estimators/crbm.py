@@ -21,6 +21,7 @@ from ..variational.bipartite import check_weights, unit_probabilities
 from ._base import LearnedEstimator, unchanged_on_error
 from ._conditional_training import (
     LogisticStart,
+    RowSpan,
     check_same_size,
     first_energy,
     is_auto,
@@ -322,11 +323,14 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             if learner.has_hidden and is_automatic(parameters) and not is_checked:
                 trained, session.energy = LR(), add_idle_units(first.energy, n_hidden)
                 parameters = replace(parameters, optimizer="lbfgs", device="cpu")
-            score = inference.score(held_out)
+            span = RowSpan.of(parameters, first, session.energy, data, held_out)
+            data, session.energy = span.rows(data), span.project(session.energy)
+            score = inference.score(span.rows(held_out))
             settings = first.settings(parameters, trained, session.energy, data, score)
 
             def attributes(state):
                 fitted = session.attributes(state)
+                fitted["energy_"] = span.lift(fitted["energy_"])
                 check_weights(fitted["energy_"].weights)
                 return fitted | {
                     "n_iter_": max(1, fitted["n_iter_"]),

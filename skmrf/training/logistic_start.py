@@ -367,10 +367,15 @@ def find_strongest_inputs(X, Y, weights):
 def _principal_components(X):
     """Return the variances and the directions of the principal components of weighted rows."""
     n, d = X.shape
-    variances, vectors = eigh(X.T @ X if d <= n else X @ X.T)
-    kept = variances > MIN_VARIANCE * max(float(variances[-1]), 1e-300)
-    variances, vectors = variances[kept], vectors[:, kept]
+    variances, vectors = positive_eigenvectors(X.T @ X if d <= n else X @ X.T)
     return variances, vectors if d <= n else X.T @ (vectors / np.sqrt(variances))
+
+
+def positive_eigenvectors(products):
+    """Return the eigenvalues of a symmetric matrix above rounding errors, and eigenvectors."""
+    values, vectors = eigh(products)
+    kept = values > MIN_VARIANCE * max(float(values[-1]), 1e-300)
+    return values[kept], vectors[:, kept]
 
 
 class PenalizedSolver:

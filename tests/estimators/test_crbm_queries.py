@@ -30,7 +30,8 @@ from sklearn.preprocessing import StandardScaler
 from skmrf import CRBMStructuredPredictor
 from skmrf._data.numeric import scale_inputs
 from skmrf._utils import rows as rows_module
-from skmrf._utils.rows import Batch
+from skmrf._utils.rows import Batch, dense_rows
+from skmrf.estimators import _conditional_training
 from skmrf.learners import CD, LSSVM, MLEBP, MSSVM
 from skmrf.training import EarlyStopping, ScoreMonitor, initial_values
 from skmrf.training.logistic_start import make_solver
@@ -232,6 +233,32 @@ def test_sparse_rows_stay_sparse():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 30e6  # L-BFGS stores 40 vectors; one byte per entry of X would be 40e6
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("learner", ["mle-bp", "mssvm"])
+def test_wide_rows_are_trained_in_their_span(convert, learner, monkeypatch, seed):
+    """Training in the span changes weights of inputs only where training rows do not see them."""
+    rng = np.random.default_rng(seed)
+    X, Y = rng.normal(size=(40, 300)) * (rng.random((40, 300)) < 0.2), rng.integers(2, size=(40, 3))
+    X[1], Y[1] = X[0], Y[0]  # the inner products of the rows are a singular matrix
+    new, rows = convert(rng.normal(size=(5, 300))), convert(X)
+    options = {"alpha": 0.02, "early_stopping": False, "max_iter": 20, "random_state": seed}
+    model = CRBMStructuredPredictor(32, learner, **options)
+    spanned = clone(model).fit(rows, Y)
+    monkeypatch.setattr(_conditional_training, "WIDE", np.inf)
+    whole = clone(model).fit(rows, Y)
+    theta, expected = spanned.energy_.theta, whole.energy_.theta
+    for name in ("weights", "visible_inputs", "visible_bias", "hidden_bias"):
+        assert_allclose(theta[name], expected[name], atol=1e-4)
+    scaled = dense_rows(scale_inputs(whole.scaler_, rows))
+    hidden = theta["hidden_inputs"]
+    assert_allclose(scaled @ hidden, scaled @ expected["hidden_inputs"], atol=1e-3)
+    span = np.linalg.pinv(scaled, rcond=1e-6) @ scaled
+    assert_allclose(span @ hidden, hidden, atol=1e-4)
+    assert np.abs(span @ expected["hidden_inputs"] - hidden).max() < 1e-3
+    assert np.abs(expected["hidden_inputs"] - hidden).max() > 0.01
+    assert spanned.predict(new).shape == (5, 3)
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])

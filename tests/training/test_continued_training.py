@@ -18,6 +18,7 @@ from zoo import ZOO
 from skmrf import (
     RBM,
     BoltzmannMachine,
+    CRBMStructuredPredictor,
     DiscreteMRF,
     MRFStructureLearner,
     NNMRFClassifier,
@@ -533,3 +534,20 @@ def test_partial_fit_of_an_rbm_is_faster_than_adam(seed):
             model.partial_fit(X)
         scores[optimizer] = model.score(X)
     assert scores["auto"] > scores["adam"] + 2.0
+
+
+def test_training_in_the_span_of_wide_rows_continues(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    rows, outputs = rng.normal(size=(30, 300)), rng.integers(2, size=(30, 3))
+    options = {"alpha": 0.02, "early_stopping": False, "max_iter": 6, "random_state": seed}
+    model = CRBMStructuredPredictor(32, **options).fit(rows, outputs)
+    whole = model.energy_.theta
+    with pytest.raises(Killed):
+        model.set_callbacks(Checkpoint(tmp_path / "fit", 0), Killer(4)).fit(rows, outputs)
+    model.set_callbacks(Checkpoint(tmp_path / "fit", 0)).fit(rows, outputs)
+    for name, values in whole.items():
+        np.testing.assert_array_equal(model.energy_.theta[name], values)
+    others = rng.normal(size=rows.shape)
+    model.set_callbacks().partial_fit(others, outputs)
+    assert not np.array_equal(model.energy_.theta["hidden_inputs"], whole["hidden_inputs"])
+    assert model.set_params(warm_start=True).fit(others, outputs).n_iter_ > 6
