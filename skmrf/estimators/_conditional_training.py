@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from .._utils.namespaces import is_numpy
 from .._utils.rows import dense_rows, sample_weights
 from ..training import AdaptiveRate, logistic_start
 from ..training.data_moments import effective_rows
@@ -156,6 +157,7 @@ class RowSpan:
         n_weights = energy.theta["hidden_inputs"].size
         is_wide = WIDE * n_rows <= n_inputs and WIDE * n_rows**2 <= n_weights
         is_invariant = parameters.has_default_steps and first.strongest is None
+        is_invariant = is_invariant and is_numpy(data.X)
         is_mapped = any(rows is not None and rows.is_mapped for rows in (data, held_out))
         if not (is_wide and is_invariant) or is_mapped or parameters.warm_start:
             return cls()  # warm_start keeps the state of training, for later fits to other rows

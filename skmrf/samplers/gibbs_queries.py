@@ -159,7 +159,7 @@ def check_possible(energy, X):
     """
     n_impossible = np.count_nonzero(energy.log_potential(X) == -np.inf)
     if n_impossible and n_impossible == len(X):
-        is_limited = np.isfinite(remaining_time())
+        is_limited = remaining_time() < np.inf
         raise ValueError(
             f"None of {len(X)} Gibbs chains found a state of positive probability: "
             + "the time limit is too short, " * is_limited

@@ -190,6 +190,8 @@ def test_factor_graph_rejects_invalid_arguments(n_states, cliques, tables, tie, 
 
 
 def test_pairwise_parameters_whose_sums_overflow_raise():
+    PairwiseEnergy(np.zeros((2, 2), np.float32), np.zeros(2, np.float32), states=(0, 1e30))
+    PairwiseEnergy(np.zeros((2, 2)), np.zeros(2), states=(0, 1e200))
     coupling = np.array([[0.0, 1e308], [1e308, 0.0]])
     with pytest.raises(ValueError, match="exceed the largest floating-point number"):
         PairwiseEnergy(coupling, np.zeros(2))

@@ -388,6 +388,9 @@ def test_spread_over_cells(width, seed):
     columns = learn_columns(x[:, None], [x], ["x"], "continuous", "auto")
     assert find_cells(columns, [x]) == pytest.approx({0: width})
     assert not find_cells(columns, [x + rng.random(200)])
+    x[2] = 1e-9 * width  # a rounding error
+    assert find_cells(columns, [x]) == pytest.approx({0: width})
+    x[2] = 0.0
     (spread,) = spread_over_cells([x], labels, columns, {0: width})
     for value in width * np.arange(3):
         for k in range(2):

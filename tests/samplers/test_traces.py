@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zoo import LAYERED, ZOO
 
 from skmrf._utils.codes import STATE
+from skmrf._utils.interrupts import limit_time
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.samplers import Product, trace_chains
 from skmrf.samplers import traces as module
@@ -263,6 +264,8 @@ def test_no_possible_state_found_raises():
     table[(0,) * 6] = table[(2,) * 6] = 0.0
     energy = FactorGraph([3] * 6, [tuple(range(6))], [table])
     with pytest.raises(ValueError, match="None of 4 Gibbs chains found a state of positive"):
+        trace_chains(energy, n_sweeps=1, n_discarded=0, random_state=0)
+    with limit_time(60.0), pytest.raises(ValueError, match="the time limit is too short, the evid"):
         trace_chains(energy, n_sweeps=1, n_discarded=0, random_state=0)
 
 
