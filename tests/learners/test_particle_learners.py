@@ -25,6 +25,7 @@ from skmrf.learners import (
     MCMCMLE,
     PCD,
     PSMC,
+    PTT,
     SMC,
     ParallelTempering,
     ParticleFilteredMCMCMLE,
@@ -33,6 +34,7 @@ from skmrf.learners import (
 )
 from skmrf.samplers.smc import Tempering
 from skmrf.training import loop
+from skmrf.training.device import LearnerArrays, _chain_axes
 from skmrf.training.optimizers import SGD
 from skmrf.training.schedules import ConstantRate
 from skmrf.training.settings import Settings
@@ -460,3 +462,27 @@ def test_restarts_keep_distinct_annealed_states(monkeypatch):
     X, hidden = pcd._restart_chains(graph, 3, (jax.numpy.zeros((4, 2), int), None), chains)
     assert_array_equal(X, [[1, 1], [0, 0], [2, 0], [0, 0]])
     assert hidden is None
+
+
+@pytest.mark.parametrize(
+    ("learner", "part", "axes"),
+    [
+        (PCD(n_chains=8), None, {"X": 0, "hidden_states": 0}),
+        (SMC(n_particles=8), None, {"X": 0, "log_weights": 0}),
+        (PTT(n_chains=8), "ladder", {"X": 1}),
+        (ParallelTempering(n_chains=8), "replicas", {"X": 1, "last_end": 1, "log_ratios": 2}),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_axes_of_chains(learner, part, axes):
+    """Several devices divide the arrays of chains, but not other arrays of the same length."""
+    energy = BipartiteEnergy(np.zeros((4, 3), np.float32), np.zeros(4), np.zeros(3))
+    batch = Batch(np.zeros((20, 4), dtype=STATE))
+    state = learner.pad(learner.init(energy, batch, np.random.default_rng(0)))
+    arrays = LearnerArrays(learner, state).extract(state)
+    assert arrays["reference"]["log_p"].shape == (8,)
+    found = _chain_axes(state, arrays, 8)
+    assert found["X"] == 0
+    assert "log_p" not in found["reference"]
+    found = found if part is None else found[part]
+    assert {k: axis for k, axis in found.items() if isinstance(axis, int)} == axes

@@ -398,5 +398,6 @@ def test_spread_over_cells(width, seed):
             n = len(shifts)
             assert_allclose(shifts, (np.arange(n) + 0.5) / n - 0.5, atol=1e-9)
     points = [point[0] for point in cell_points([x], columns, {0: width})]
+    assert len(points) == 8
     assert_allclose(np.mean(points, axis=0), x)
     assert_allclose(np.ptp(points, axis=0)[2:], (1 - 1 / len(points)) * width)
