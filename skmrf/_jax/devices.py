@@ -389,7 +389,7 @@ class WeightedSum:
     def __init__(self, sums, device, X, weights):
         n_rows, n_columns = X.shape
         largest = 1 << int(np.log2(max(BLOCK_ENTRIES // max(n_columns, 1), 1)))
-        size = min(largest, 1 << (n_rows - 1).bit_length())
+        size = padded_blocks(n_rows, largest).shape[1]
         n_padded = -(-n_rows // size) * size if is_numpy(X) else n_rows
         if n_padded > n_rows:  # so that few sizes are compiled
             X = np.concatenate([X, np.zeros((n_padded - n_rows, n_columns), X.dtype)])

@@ -275,7 +275,7 @@ class _LayerBlocks:
 
 
 def _states_on_device(energy):
-    """Return two layers of which the first is the smaller one, its states and log marginals."""
+    """Return a model whose first layer is the smaller one, its states and log marginals."""
     W, c, b = energy.weights, energy.visible_bias, energy.hidden_bias
     if 2.0 ** min(W.shape) * max(W.shape) > MAX_DEVICE_ENTRIES:
         raise ValueError(

@@ -13,6 +13,7 @@ from .._utils.warn import warn_caller
 from ..energies import FactorGraph
 from ..energies.protocols import factor_graph_of
 from ..exact import elimination
+from ..likelihood.annealing_paths import has_zeros
 from ..likelihood.bounds import exact_fits
 from ..samplers import chained_bp
 from ..samplers.windows import MAX_VARIABLES
@@ -74,8 +75,8 @@ class ConditionedModel:
 
     @property
     def has_zeros(self):
-        """Whether a potential is zero."""
-        return bool(np.isneginf(self.graph.flat).any())
+        """True if a potential of the model is zero."""
+        return has_zeros(self.graph)
 
     def choose_chains(self, options=()):
         """Return the kind of Gibbs chains that suits the model.

@@ -506,7 +506,7 @@ def test_refitted_models_use_their_own_parameters():
 
 
 def test_last_iterations_on_a_device(monkeypatch):
-    """With few hidden units, training ends with exact gradients, which the device computes."""
+    """A device computes the exact gradients at the end of a fit with few hidden units."""
     pytest.importorskip("jax")
     X, used, objective = bits(400, 6), [], DeviceExact.objective
 
