@@ -201,7 +201,8 @@ def record_states(
     until_converged : bool, default=False
         Whether the chains continue until the error is below 0.01, or until the time limit. Each
         time, new states replace the first half of the records, and there are twice as many sweeps
-        between records.
+        between records. Few records cannot have this error. Their chains continue until it is at
+        most twice the largest error of as many independent states.
 
     Returns
     -------
@@ -215,12 +216,13 @@ def record_states(
     X = draw(energy, n_chains, rng, n_sweeps=n_sweeps, n_jobs=n_jobs)
     generators = spawn_generators(rng, n_chains)
     records, between = [], max(1, n_sweeps // (2 * n_records))
+    target = max(CONVERGED_ERROR, (n_chains * n_records) ** -0.5)
     while True:
         while not records or (len(records) < n_records and remaining_time() >= 0):
             X = sweep_in_time(energy, X, generators, np.ones(between + 1), n_jobs)
             records.append(X)
         residual = _largest_standard_error(energy, np.stack(records))
-        if not until_converged or residual < CONVERGED_ERROR or remaining_time() < 0:
+        if not until_converged or residual < target or remaining_time() < 0:
             return np.concatenate(records), residual
         records, between = records[(n_records + 1) // 2 :], 2 * between
 

@@ -11,11 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states, random_tables
 
 from skmrf._utils.codes import STATE
-from skmrf._utils.interrupts import limit_time
+from skmrf._utils.interrupts import limit_time, remaining_time
 from skmrf._utils.phases import States
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.energies.conditionals import StateConditionals, TableConditionals
 from skmrf.energies.layout import Layout
+from skmrf.inference import marginals
 from skmrf.samplers import Product, layers, spawn_generators, sweep
 from skmrf.samplers.gibbs import BLOCK, move_from_hidden
 from skmrf.samplers.gibbs_queries import anneal, draw, record_states
@@ -576,3 +577,15 @@ def test_chains_continue_until_convergence(seed):
     with limit_time(0.0):
         X, _ = record_states(energy, rng, until_converged=True, **how)
     assert len(X) == 256
+    few = {"n_chains": 64, "n_sweeps": 20, "n_records": 1}
+    with limit_time(60.0):
+        assert record_states(energy, rng, until_converged=True, **few)[1] < 1 / 8
+        assert remaining_time() > 30.0
+
+
+def test_automatic_marginals_continue_to_the_time_limit(seed):
+    energy = PairwiseEnergy(0.85 * (1.0 - np.eye(4)), np.zeros(4))
+    how = {"max_bytes": 1.0, "random_state": seed}  # exact inference does not fit
+    assert marginals(energy, time_limit=60.0, **how).residual < 0.01
+    with pytest.warns(UserWarning, match="averages over Gibbs chains"):
+        assert marginals(energy, **how).residual > 0.01
