@@ -17,7 +17,7 @@ from ..likelihood import ais
 from ..likelihood.bounds import exact_entries
 from ..samplers import Product, gibbs_queries, spawn_generators, sweep
 from .conditioned import ConditionedModel, row_evidence, warn_inexact_samples
-from .methods import MARGINALS, SAMPLES
+from .methods import MARGINALS, SAMPLES, quick_gibbs_marginals
 
 MAX_ENUMERATED = 10  # missing entries of a row, with hidden units summed out
 ENTRIES_AT_ONCE = 2**22
@@ -184,12 +184,7 @@ def _gibbs_marginals(graph, row, rng):
     model = ConditionedModel.of_row(graph, row, rng)
     if model.choose_chains() == "block-gibbs":
         return np.concatenate(MARGINALS["block-gibbs"](model, **FEW_BLOCKS).single)
-    visited, _ = gibbs_queries.record_states(graph.condition(row_evidence(row)), rng)
-    full = np.repeat(row[None], len(visited), axis=0)
-    full[:, row == MISSING] = visited
-    return np.bincount(
-        (full + graph.layout.state_start).ravel(), minlength=int(graph.n_states.sum())
-    ) / len(full)
+    return quick_gibbs_marginals(model)
 
 
 def row_modes(graph, X, *, max_bytes=DEFAULT_MAX_BYTES, rng=None):

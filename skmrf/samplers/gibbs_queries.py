@@ -1,12 +1,14 @@
 """Approximate inference by Gibbs chains: samples, marginals and the most probable state."""
 
 import numpy as np
+from scipy.special import expit
 
 from .._jax import open_device
-from .._utils.codes import MISSING
+from .._utils.codes import MISSING, state_columns
 from .._utils.interrupts import remaining_time
 from .._utils.parameters import check_number
 from .._utils.warn import warn_caller
+from ..energies.conditionals import BinaryConditionals, TableConditionals
 from .gibbs import Product, spawn_generators, sweep
 
 LOWEST_BETA, HIGHEST_BETA = 0.05, 12.0
@@ -234,6 +236,46 @@ def _largest_standard_error(energy, records):
         spread = (records == s).mean(axis=0).std(axis=0, ddof=1)
         residual = max(residual, float(spread.max()) / np.sqrt(records.shape[1]))
     return residual
+
+
+def average_conditionals(energy, X, n_chains):
+    """Average the probabilities of the states of each variable given the others, for each chain.
+
+    These averages have smaller errors than the frequencies of the states (Rao-Blackwell). For a
+    model whose chains use tables instead of a matrix of couplings, the frequencies are returned.
+
+    Parameters
+    ----------
+    energy : FactorGraph
+        Model.
+    X : ndarray of shape (n_records * n_chains, n_variables)
+        State codes of the chains, from :func:`record_states`.
+    n_chains : int
+        Number of chains.
+
+    Returns
+    -------
+    ndarray of shape (n_chains, n_total_states)
+        Probabilities of the states of all variables.
+    """
+    conditionals = energy.conditionals()
+    records = X.reshape(-1, n_chains, X.shape[1])
+    return sum(_state_probabilities(energy, conditionals, x) for x in records) / len(records)
+
+
+def _state_probabilities(energy, conditionals, X):
+    """Return the probabilities of the states of each variable given the others, for each row."""
+    owner, state = state_columns(energy.n_states)
+    if isinstance(conditionals, BinaryConditionals):
+        p = expit(X @ conditionals.coupling + conditionals.bias)[:, owner]
+        return np.where(state == 1, p, 1.0 - p)
+    indicators = (X[:, owner] == state).astype(float)
+    if isinstance(conditionals, TableConditionals):
+        return indicators
+    start = np.flatnonzero(state == 0)
+    scores = indicators @ conditionals.coupling[:, : len(owner)] + conditionals.bias
+    p = np.exp(scores - np.maximum.reduceat(scores, start, axis=1)[:, owner])
+    return p / np.add.reduceat(p, start, axis=1)[:, owner]
 
 
 def anneal(energy, rng, *, n_chains=64, n_sweeps=500, n_jobs=None):

@@ -13,7 +13,9 @@ from zoo import LAYERED, ZOO
 from skmrf._utils.codes import STATE
 from skmrf._utils.interrupts import limit_time
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.samplers import Product, trace_chains
+from skmrf.inference import methods
+from skmrf.inference.conditioned import ConditionedModel
+from skmrf.samplers import Product, gibbs_queries, trace_chains
 from skmrf.samplers import traces as module
 
 MODELS = {n: ZOO[n] for n in ("cycle", "tied_binary", "zero_one", "constant_variables", "isolated")}
@@ -296,3 +298,57 @@ def test_evidence_on_hidden_units_raises(seed):
 def test_unsupported_energy_raises():
     with pytest.raises(TypeError, match=r"takes an energy of discrete variables.*Got ndarray"):
         trace_chains(np.eye(2))
+
+
+# Averages of conditional probabilities -----------------------------------------------------
+
+
+def brute_force_conditionals(graph, x):
+    """Return the probabilities of the states of each variable given the other states of a row."""
+    out = []
+    for i, q in enumerate(graph.n_states):
+        rows = np.repeat(x[None], q, axis=0)
+        rows[:, i] = np.arange(q)
+        logs = graph.log_potential(rows)
+        out.append(np.exp(logs - np.logaddexp.reduce(logs)))
+    return np.concatenate(out)
+
+
+@pytest.mark.parametrize("name", ["zero_one", "complete", "one_state"])
+def test_averages_of_conditionals(name, seed):
+    graph = ZOO[name](seed).factor_graph()
+    X = Product.uniform(graph.n_states).sample(12, np.random.default_rng(seed))
+    found = gibbs_queries.average_conditionals(graph, X, 4)
+    expected = np.stack([brute_force_conditionals(graph, x) for x in X])
+    assert_allclose(found, expected.reshape(3, 4, -1).mean(axis=0), atol=1e-6)
+
+
+def test_frequencies_without_a_matrix_of_couplings(seed):
+    graph = ZOO["orders"](seed)
+    X = Product.uniform(graph.n_states).sample(12, np.random.default_rng(seed))
+    found = gibbs_queries.average_conditionals(graph, X, 4)
+    counts = [(X[:, i, None] == np.arange(q)) for i, q in enumerate(graph.n_states)]
+    expected = np.concatenate(counts, axis=1).reshape(3, 4, -1).mean(axis=0)
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("coupling", "n_runs"), [(0.02, 1), (0.3, 2)])
+def test_few_chains_are_enough_for_weak_couplings(coupling, n_runs, seed, monkeypatch):
+    record, runs = gibbs_queries.record_states, []
+
+    def count(energy, rng, **how):
+        runs.append(how)
+        return record(energy, rng, **how)
+
+    monkeypatch.setattr(gibbs_queries, "record_states", count)
+    graph = PairwiseEnergy(coupling * (1.0 - np.eye(12)), np.full(12, -coupling)).factor_graph()
+    row = np.full(12, -1, dtype=STATE)
+    row[0] = 1  # it cancels the biases
+    states = visible_states(graph)
+    p = np.exp(graph.log_potential(states)) * (states[:, 0] == 1)
+    model = ConditionedModel.of_row(graph, row, np.random.default_rng(seed))
+    found = methods.quick_gibbs_marginals(model)[1::2]
+    assert len(runs) == n_runs
+    assert found[0] == 1.0
+    error = 0.005 if n_runs == 1 else 0.2  # chains of strong couplings rarely change their mode
+    assert_allclose(found, p @ states / p.sum(), atol=5 * error)
