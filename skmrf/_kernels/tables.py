@@ -241,6 +241,7 @@ def precondition_pairs(
     variables, which count twice, as in a pseudo-likelihood. ``transposed`` has the transposes of
     the matrices of eigenvectors in ``vectors``. Other tables are only scaled.
     """
+    matrix, work = np.empty((0, 0)), np.empty((0, 0))
     for a in range(table_start.size):
         p, start = clique_ptr[a], table_start[a]
         order = clique_ptr[a + 1] - p
@@ -254,7 +255,8 @@ def precondition_pairs(
         q, r = state_start[i + 1] - state_start[i], state_start[j + 1] - state_start[j]
         own_i, own_j = table_start[owner[i]], table_start[owner[j]]
         step_i, step_j = strides[clique_ptr[owner[i]]], strides[clique_ptr[owner[j]]]
-        matrix, work = np.empty((q, r)), np.empty((q, r))
+        if matrix.shape[0] != q or matrix.shape[1] != r:
+            matrix, work = np.empty((q, r)), np.empty((q, r))
         for s in range(q):
             for t in range(r):
                 matrix[s, t] = (

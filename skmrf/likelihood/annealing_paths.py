@@ -293,10 +293,15 @@ class ModelPath(AnnealingPath):
         def move(X, beta):
             return sweep(self._at(beta), X, generators, reverse=reverse, n_jobs=n_jobs)[0]
 
-        def log_ratio(X):
-            return self.energy.log_potential(X) - self.reference.log_potential(X)
+        return _anneal(X, betas, move, self._log_ratio(), reverse)
 
-        return _anneal(X, betas, move, log_ratio, reverse)
+    def _log_ratio(self):
+        """Return a function that computes the log ratio of the model and the reference model."""
+        if not has_zeros(self.energy) and not has_zeros(self.reference):
+            start = self.reference.theta
+            difference = {k: v - start[k] for k, v in self.energy.theta.items()}
+            return self.energy.with_theta(difference).log_potential
+        return lambda X: self.energy.log_potential(X) - self.reference.log_potential(X)
 
     def _at(self, beta):
         """Return the model at an inverse temperature of the path."""

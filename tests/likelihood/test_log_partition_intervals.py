@@ -411,6 +411,9 @@ def test_annealing_from_a_tree(seed):
         reference, energy = tree_and_model(rng, 1.0)
         path = ModelPath(energy, reference, None, AnnealingChains(100))
         assert_allclose(path._at(0.25).flat, 0.75 * reference.flat + 0.25 * energy.flat)
+        X = path.draw_reference(rng)[0]
+        expected = energy.log_potential(X) - reference.log_potential(X)
+        assert_allclose(path._log_ratio()(X), expected, atol=1e-9)
         result = path.estimate(10, 1.0, rng)
         log_z = exact_log_partition(energy).value
         assert result.lower <= result.value <= result.upper
