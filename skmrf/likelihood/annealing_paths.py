@@ -10,6 +10,7 @@ import numpy as np
 
 from .._utils.interrupts import check_time, limit_time, remaining_time
 from ..energies import FactorGraph, PairwiseEnergy
+from ..energies.conditionals import BinaryConditionals
 from ..energies.table_backed import MAX_DENSE_VARIABLES
 from ..exact import elimination
 from ..samplers import Product, spawn_generators, sweep
@@ -43,6 +44,22 @@ def _are_equal(a, b):
     """Return True if two layouts have the same cliques, in the same order."""
     names = "n_states", "clique_ptr", "clique_vars", "table_start"
     return a is b or all(np.array_equal(getattr(a, k), getattr(b, k)) for k in names)
+
+
+class SweptModel(NamedTuple):
+    """Conditionals of a model, and the attributes of an energy that Gibbs sweeps use.
+
+    Couplings and biases are linear in the log-potentials. On a path between two models, their
+    weighted average is computed faster than tables are converted to couplings.
+    """
+
+    visible_states: np.ndarray
+    sweep_work: float
+    arrays: Any
+
+    def conditionals(self):
+        """Return the conditionals."""
+        return self.arrays
 
 
 class AnnealingChains(NamedTuple):
@@ -291,7 +308,7 @@ class ModelPath(AnnealingPath):
         n_jobs = self.chains.n_jobs
 
         def move(X, beta):
-            return sweep(self._at(beta), X, generators, reverse=reverse, n_jobs=n_jobs)[0]
+            return sweep(self._between(beta), X, generators, reverse=reverse, n_jobs=n_jobs)[0]
 
         return _anneal(X, betas, move, self._log_ratio(), reverse)
 
@@ -302,6 +319,16 @@ class ModelPath(AnnealingPath):
             difference = {k: v - start[k] for k, v in self.energy.theta.items()}
             return self.energy.with_theta(difference).log_potential
         return lambda X: self.energy.log_potential(X) - self.reference.log_potential(X)
+
+    def _between(self, beta):
+        """Return the model at an inverse temperature of the path, for Gibbs sweeps."""
+        first, last = self.reference.conditionals(), self.energy.conditionals()
+        is_binary = all(isinstance(c, BinaryConditionals) for c in (first, last))
+        if beta in (0.0, 1.0) or not is_binary:
+            return self._at(beta)
+        mixed = ((1.0 - beta) * a + beta * b for a, b in zip(first, last, strict=True))
+        energy = self.energy
+        return SweptModel(energy.visible_states, energy.sweep_work, BinaryConditionals(*mixed))
 
     def _at(self, beta):
         """Return the model at an inverse temperature of the path."""
