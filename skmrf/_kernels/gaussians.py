@@ -9,6 +9,8 @@ import numpy as np
 from ._jit import inlined, kernel
 
 LOG_2PI = 1.8378770664093453
+MIN_PATTERNS, MIN_COLUMNS = 16, 32  # from which a covariance matrix of all columns is inverted
+MIN_PIVOT = 1e-10  # of a covariance matrix that is inverted, relative to the largest variance
 TINY = 1e-300  # lower bound of the square of a pivot
 
 
@@ -37,6 +39,94 @@ def _cholesky(matrix, entries, m, root):
             root[a, b] = total / root[b, b] if b < a else np.sqrt(max(total, TINY))
 
 
+@inlined
+def _invert(root, inverse, precision):
+    """Write the inverse of a Cholesky factor, and the inverse of its product with its transpose."""
+    n = len(root)
+    for i in range(n):
+        for j in range(n):
+            inverse[i, j], precision[i, j] = 0.0, 0.0
+        for k in range(i):
+            factor = root[i, k]
+            for j in range(k + 1):
+                inverse[i, j] -= factor * inverse[k, j]
+        for j in range(i):
+            inverse[i, j] /= root[i, i]
+        inverse[i, i] = 1.0 / root[i, i]
+    for i in range(n):
+        for a in range(i + 1):
+            factor = inverse[i, a]
+            for b in range(i + 1):
+                precision[a, b] += factor * inverse[i, b]
+
+
+@inlined
+def _impute_deviations(root, precision, entries, m, y, deviations):
+    """Replace the missing deviations of a row, which are 0, by their conditional means.
+
+    ``root`` is the Cholesky factor of the precision matrix of the m missing entries.
+    """
+    for a in range(m):
+        total = 0.0
+        for j in range(deviations.size):
+            total -= precision[entries[a], j] * deviations[j]
+        for b in range(a):
+            total -= root[a, b] * y[b]
+        y[a] = total / root[a, a]
+    for a in range(m - 1, -1, -1):
+        y[a] /= root[a, a]
+        for b in range(a):
+            y[b] -= root[a, b] * y[a]
+    for a in range(m):
+        deviations[entries[a]] = y[a]
+
+
+@kernel
+def add_by_precisions(X, pattern, order, mean, covariance, out):
+    r"""Add the log-densities of rows with few missing entries under one component.
+
+    With the precision matrix P and missing entries m, the determinant of the covariance of the
+    observed entries is :math:`|\Sigma| |P_{mm}|`, and the squared distance of a row is that of the
+    row with conditional means for its missing entries. Rows with at least as many missing as
+    observed entries are left out.
+
+    Returns False, and adds nothing, if the covariance matrix has no accurate inverse.
+    """
+    n = X.shape[1]
+    entries, root, y = np.arange(n), np.empty((n, n)), np.empty(n)
+    _cholesky(covariance, entries, n, root)
+    smallest, largest, total_log = np.inf, 0.0, 0.0
+    for a in range(n):
+        smallest, largest = min(smallest, root[a, a] ** 2), max(largest, covariance[a, a])
+        total_log += np.log(root[a, a])
+    if smallest < MIN_PIVOT * largest:
+        return False
+    inverse, precision, deviations = np.empty((n, n)), np.empty((n, n)), np.empty(n)
+    _invert(root, inverse, precision)
+    last, m, log_det = -1, 0, 0.0
+    for r in order:
+        row = X[r]
+        if pattern[r] != last:
+            last, m, log_det = pattern[r], _find_entries(row, False, entries), total_log
+            if 2 * m < n:
+                _cholesky(precision, entries, m, root)
+            for a in range(m if 2 * m < n else 0):
+                log_det += np.log(root[a, a])
+        if 2 * m >= n or out[r] == -np.inf:
+            continue
+        for j in range(n):
+            deviations[j] = 0.0 if np.isnan(row[j]) else row[j] - mean[j]
+        _impute_deviations(root, precision, entries, m, y, deviations)
+        square = 0.0
+        for i in range(n):
+            total = 0.0
+            for j in range(i + 1):
+                total += inverse[i, j] * deviations[j]
+            square += total**2
+        out[r] += -0.5 * (square + (n - m) * LOG_2PI) - log_det
+    return True
+
+
 @kernel
 def observed_log_densities(X, pattern, order, means, covariances, out):
     """Add the log-density of the observed entries of each row under each component.
@@ -56,7 +146,9 @@ def observed_log_densities(X, pattern, order, means, covariances, out):
     """
     n = X.shape[1]
     entries, root, white = np.empty(n, np.int64), np.empty((n, n)), np.empty(n)
+    has_many = n >= MIN_COLUMNS and pattern.size > 0 and pattern.max() + 1 >= MIN_PATTERNS
     for k in range(len(means)):
+        done = has_many and add_by_precisions(X, pattern, order, means[k], covariances[k], out[k])
         last, m, log_det = -1, 0, 0.0
         for r in order:
             if out[k, r] == -np.inf:
@@ -64,9 +156,12 @@ def observed_log_densities(X, pattern, order, means, covariances, out):
             row = X[r]
             if pattern[r] != last:
                 last, m, log_det = pattern[r], _find_entries(row, True, entries), 0.0
-                _cholesky(covariances[k], entries, m, root)
-                for a in range(m):
+                if not done or 2 * m <= n:
+                    _cholesky(covariances[k], entries, m, root)
+                for a in range(0 if done and 2 * m > n else m):
                     log_det += np.log(root[a, a])
+            if done and 2 * m > n:
+                continue
             square = 0.0
             for a in range(m):
                 total = row[entries[a]] - means[k, entries[a]]

@@ -1,4 +1,4 @@
-"""Tests of kernels against plain Python: elimination, propagation, vectors, products."""
+"""Tests of kernels against plain Python: elimination, propagation, vectors, Gaussians."""
 
 from itertools import combinations, product
 
@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import ThreadpoolController
 from zoo import SMALL, TABLES, ZOO, enumerate_states, naive_log_potential, possible_rows
 
-from skmrf._kernels import products
+from skmrf._kernels import gaussians, products
 from skmrf._kernels._jit import (
     kernel,
     larger,
@@ -532,3 +532,41 @@ def test_strided_and_mixed_arrays_are_not_multiplied():
         multiply(address, np.ones((4, 6))[:, ::2], np.eye(3), out)
     with pytest.raises(TypingError, match="the same data type"):
         multiply(address, np.ones((4, 3)), np.eye(3, dtype=np.float32), out)
+
+
+# Gaussians with missing entries ------------------------------------------------------------
+
+
+def gaussian_rows(seed, n=36):
+    """Return rows with missing entries, their patterns, and a mean and a covariance matrix."""
+    rng = np.random.default_rng(seed)
+    X, root = rng.normal(size=(40, n)), rng.normal(size=(n, n))
+    X[rng.random(X.shape) < 0.3 + 0.4 * (np.arange(40) % 2)[:, None]] = np.nan
+    X[:2, 1] = 0.0  # no row without an observed entry
+    pattern = np.unique(np.isnan(X), axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+    return X, pattern, rng.normal(size=n), root @ root.T / n + 0.1 * np.eye(n)
+
+
+def log_density(row, mean, covariance):
+    o = ~np.isnan(row)
+    d, C = row[o] - mean[o], 2 * np.pi * covariance[np.ix_(o, o)]
+    return -0.5 * (2 * np.pi * d @ np.linalg.solve(C, d) + np.linalg.slogdet(C)[1])
+
+
+def test_log_densities_of_rows_with_few_missing_entries(seed):
+    X, pattern, mean, covariance = gaussian_rows(seed)
+    expected = np.array([log_density(row, mean, covariance) for row in X])
+    is_few = np.isnan(X).mean(axis=1) < 0.5
+    order = np.argsort(pattern, kind="stable")
+    found = np.where(np.arange(40) == 0, -np.inf, 0.5)
+    assert gaussians.add_by_precisions(X, pattern, order, mean, covariance, found)
+    assert_allclose(found[1:], 0.5 + np.where(is_few, expected, 0.0)[1:], rtol=1e-9)
+    assert found[0] == -np.inf
+    both = np.zeros((2, 40))
+    means, covariances = np.stack([mean, mean]), np.stack([covariance, covariance])
+    covariances[1, 1] = covariances[1, :, 1] = 0.0
+    covariances[1, 1, 1] = 1e-14  # it has no accurate inverse
+    assert not gaussians.add_by_precisions(X, pattern, order, mean, covariances[1], both[1])
+    gaussians.observed_log_densities(X, pattern, order, means, covariances, both)
+    assert_allclose(both[0], expected, rtol=1e-9)
+    assert_allclose(both[1], [log_density(row, mean, covariances[1]) for row in X], rtol=1e-9)
