@@ -6,21 +6,26 @@ import numpy as np
 
 from .._utils.namespaces import is_numpy
 from .._utils.rows import dense_rows, sample_weights
-from ..training import AdaptiveRate, logistic_start
+from ..training import AdaptiveRate, logistic_start, loop
 from ..training.data_moments import effective_rows
 from ..training.logistic_start import PenalizedSolver, add_idle_units, positive_eigenvectors
+from ..training.reports import SilentReports
 from ..training.settings import Settings
 
 MIN_PATIENCE = 2000  # updates without a better score
 FIRST_RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
+TALL = 10_000  # training rows; with more, a trial on as many rows precedes training
+TALL_RATE = 0.3  # first rate of SGD with at least as many rows
+INPUTS_PER_ROW = 5  # of a minibatch; with more inputs, the larger rate is unstable
 WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
 N_WINDOWS = 9  # the four windows of the schedule are as long as 8.1 first windows
 RECENCY = 8.0
-EPOCHS = 50, 1000  # limits of the number of epochs if max_iter is None
+EPOCHS = 5, 1000  # limits of the number of epochs if max_iter is None
 CONVERGED_SHARE = 0.5  # a smaller share of converged inference raises a warning
 MAX_ENTRIES = 2**23  # of the rows of a memory map that are used in memory
 WIDE = 4  # inputs per row, above which training uses coordinates in the span of the rows
 N_ERRORS = 2.0  # standard errors by which hidden units must improve the held-out loss
+TRIAL_ERRORS = 1.0  # the same in a trial
 
 
 def is_auto(value):
@@ -300,9 +305,54 @@ class LogisticStart:
             strengths = logistic_start.input_strengths(alpha, self.strongest, data)
             settings.penalty.set_strengths("visible_inputs", strengths)
         if parameters.has_default_rate(settings.optimizer):
-            rate = _adaptive_rate(settings.optimizer, max_updates)
+            is_tall = n >= TALL and data.X.shape[1] <= INPUTS_PER_ROW * batch_size
+            rate = _adaptive_rate(settings.optimizer, max_updates, is_tall)
             settings = replace(settings, rate=rate)
         return settings
+
+    def trains_hidden(self, session, inference, parameters, data, held_out):
+        """Return whether hidden units are trained, and set the energy at which training starts.
+
+        With held-out rows, more than 10000 training rows and ``max_iter=None``, hidden units are
+        first trained on 10000 of these rows, until they are promising or until their held-out score
+        no longer improves. If they are promising, training starts at the result of this trial.
+
+        Parameters
+        ----------
+        session : FitSession
+            Fit, with its initial energy.
+        inference : OutputInference
+            Inference of the outputs.
+        parameters : TrainingParameters
+            Parameters of the estimator.
+        data : Batch
+            Training rows.
+        held_out : Batch or None
+            Held-out rows.
+
+        Returns
+        -------
+        bool
+            False if hidden units are not promising, or if there are too few rows to compare them.
+        """
+        if held_out is None:
+            return not is_automatic(parameters)
+        if parameters.max_iter is not None or data.X.shape[0] <= TALL:
+            return True
+        rng = session.rng.spawn(1)[0]
+        data = data.take(np.sort(rng.permutation(data.X.shape[0])[:TALL]))
+        trial, learner = Trial(self, inference, held_out), inference.learner
+        score = inference.score(held_out)
+        settings = self.settings(parameters, learner, session.energy, data, score)
+        settings = replace(settings, complete=False, interruptible=False, converged_share=0.0)
+        state = loop.start(session.energy, learner, data, settings, rng)
+        try:
+            state = loop.run(learner, data, settings, state, trial)
+        except KeyboardInterrupt:
+            session.is_interrupted = True
+            return True
+        session.energy = state.result()
+        return trial.is_promising
 
     def check_hidden_units(self, inference, fitted, rows, held_out, penalty):
         """Return fitted attributes: of logistic regressions if hidden units do not help.
@@ -332,7 +382,7 @@ class LogisticStart:
         logistic = add_idle_units(self.refit(penalty, rows), energy.weights.shape[1])
         return fitted | {"energy_": logistic, "alpha_": self.alpha}
 
-    def is_better(self, inference, trained, epoch, held_out):
+    def is_better(self, inference, trained, epoch, held_out, n_errors=N_ERRORS):
         """Return whether a model with hidden units predicts held-out rows better.
 
         It is compared with the logistic regressions, and with the same model without hidden units.
@@ -347,13 +397,15 @@ class LogisticStart:
             Epoch of this model.
         held_out : Batch
             Held-out rows.
+        n_errors : float, default=2.0
+            Number of standard errors.
 
         Returns
         -------
         bool
             True if the share of wrong outputs is not larger, the mean log-loss is not larger by
-            more than one standard error, and one of the two is smaller by more than two standard
-            errors.
+            more than one standard error, and one of the two is smaller by more than ``n_errors``
+            standard errors.
             For learners without probabilities, only the share of wrong outputs counts.
         """
         zeros = {k: np.zeros_like(trained.theta[k]) for k in ("weights", "hidden_inputs")}
@@ -361,21 +413,57 @@ class LogisticStart:
         start = add_idle_units(self.energy, trained.weights.shape[1])
         energies = (trained, start, idle)
         losses, *others = [inference.mean_losses(e, held_out, epoch) for e in energies]
-        return all(_is_smaller(losses, other, sample_weights(held_out)) for other in others)
+        weights = sample_weights(held_out)
+        return all(_is_smaller(losses, other, weights, n_errors) for other in others)
 
 
-def _is_smaller(losses, others, weights):
+class Trial(SilentReports):
+    """Reports of a training of hidden units on some rows, which stop it once they are promising.
+
+    Parameters
+    ----------
+    first : LogisticStart
+        Logistic regressions with which the hidden units are compared.
+    inference : OutputInference
+        Inference of the outputs.
+    held_out : Batch
+        Held-out rows.
+
+    Attributes
+    ----------
+    is_promising : bool
+        Whether hidden units have improved the predictions of the held-out rows.
+    """
+
+    def __init__(self, first, inference, held_out):
+        self.first, self.inference, self.held_out = first, inference, held_out
+        self.is_promising = False
+
+    def end(self, state):
+        """Return True at the end of an epoch if hidden units are promising."""
+        epoch = state.epoch - 1
+        if state.best_epoch == epoch:
+            self.is_promising = self.first.is_better(
+                self.inference, state.best[1], epoch, self.held_out, TRIAL_ERRORS
+            )
+        return self.is_promising
+
+
+def _is_smaller(losses, others, weights, n_errors):
     """Return whether the share of wrong outputs or the log-loss is clearly smaller."""
     n = losses.shape[1]
     weights = np.full(n, 1 / n) if weights is None else weights / weights.sum()
     gain, error = logistic_start.mean_and_error(others - losses, weights)
     gain, error = gain[[0, -1]], error[[0, -1]]  # share of wrong outputs, log-loss
     not_worse = gain >= [0.0, -error[1]]
-    return bool(not_worse.all() and (gain > N_ERRORS * error).any())
+    return bool(not_worse.all() and (gain > n_errors * error).any())
 
 
-def _adaptive_rate(optimizer, max_updates):
+def _adaptive_rate(optimizer, max_updates, is_tall):
     """Return the default learning-rate schedule; all its halvings fit into ``max_updates``."""
-    rate = FIRST_RATES.get(type(optimizer).__name__.lower(), optimizer.default_rate)
+    name = type(optimizer).__name__.lower()
+    rate = FIRST_RATES.get(name, optimizer.default_rate)
+    if is_tall and name == "sgd":
+        rate = TALL_RATE
     window = int(np.clip(max_updates // N_WINDOWS, 1, WINDOW))
     return AdaptiveRate(rate, window, COSINE, N_HALVINGS)

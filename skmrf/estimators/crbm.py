@@ -25,7 +25,6 @@ from ._conditional_training import (
     check_same_size,
     first_energy,
     is_auto,
-    is_automatic,
 )
 from ._output_odds import OutputInference, has_probabilities
 from ._session import FitSession
@@ -67,11 +66,12 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         penalties "l1" and "group-l1", "lbfgs" is FISTA. An instance of an optimizer of
         :mod:`skmrf.training` has its own parameters.
     learning_rate : str, float or schedule, default="adaptive"
-        Learning rate. "adaptive" starts at 0.1 for SGD, 0.01 for momentum or 0.001 for Adam, and
-        halves the rate whenever the gradient is only noise. "constant" keeps the first rate, "step"
-        halves it every 1000 updates, and "inverse" divides it by ``1+t/100`` after t updates. Their
-        first rate is 0.03 for Adam, 0.1 for SGD and 0.02 for momentum. A float is a constant rate.
-        An instance of a schedule of :mod:`skmrf.training` has its own parameters.
+        Learning rate. "adaptive" starts at 0.1 for SGD (0.3 with 10000 or more training rows and at
+        most ``5*batch_size`` inputs), 0.01 for momentum or 0.001 for Adam, and halves the rate
+        whenever the gradient is only noise. "constant" keeps the first rate, "step" halves it every
+        1000 updates, and "inverse" divides it by ``1+t/100`` after t updates. Their first rate is
+        0.03 for Adam, 0.1 for SGD and 0.02 for momentum. A float is a constant rate. An instance of
+        a schedule of :mod:`skmrf.training` has its own parameters.
     penalty : {"l2", "l1", "elasticnet", "group-l1"}, default="l2"
         Penalty on the weights. Biases are not penalised. "elasticnet" is the mean of "l1" and "l2".
         The groups of "group-l1" are the weights between a hidden unit and all outputs, between a
@@ -88,8 +88,9 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Number of rows in a minibatch.
     max_iter : int, optional
         Maximum number of epochs. By default training continues until the held-out score no longer
-        improves or until it converges, with at most 20000 updates. This limit is raised to 50
-        epochs if these have more updates, and lowered to 1000 epochs if these have fewer.
+        improves or until it converges, with at most 20000 updates. This limit is raised to 5 epochs
+        if these have more updates, and lowered to 1000 epochs if these have fewer. With more than
+        10000 training rows, by default a trial on 10000 of them decides whether to train all rows.
     tol : float, default=1e-4
         Deterministic solvers stop when no entry of the gradient is larger in absolute value.
     average : bool, default=True
@@ -318,9 +319,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
                 held_out = self._encode_validation(*validation, encoder, scaler)
             first = self._start(session, rows, data, n_hidden)
             inference = OutputInference.of(self, learner)
-            trained = learner
-            is_checked = held_out is not None or session.is_resumed
-            if learner.has_hidden and is_automatic(parameters) and not is_checked:
+            trained, is_new = learner, learner.has_hidden and not session.is_resumed
+            if is_new and not first.trains_hidden(session, inference, parameters, data, held_out):
                 trained, session.energy = LR(), add_idle_units(first.energy, n_hidden)
                 parameters = replace(parameters, optimizer="lbfgs", device="cpu")
             span = RowSpan.of(parameters, first, session.energy, data, held_out)
@@ -346,7 +346,7 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
 
             state = loop.train(session, trained, data, settings, attributes)
             fitted = attributes(state)
-            if learner.has_hidden and not session.is_resumed and held_out is not None:
+            if is_new and held_out is not None:
                 fitted = first.check_hidden_units(inference, fitted, rows, held_out, self.penalty)
             vars(self).update(fitted)
         return self

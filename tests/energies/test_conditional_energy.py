@@ -1,16 +1,20 @@
-"""Tests of ConditionalBipartiteEnergy against plain loops and enumeration."""
+"""Tests of ConditionalBipartiteEnergy (plain loops, enumeration) and of logistic regressions."""
+
+from functools import partial
 
 import numpy as np
 import pytest
 import twins
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array, csr_matrix
+from scipy.special import expit
 
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import States, UnitMoments
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, ConditionalBipartiteEnergy
 from skmrf.inference import marginals
+from skmrf.training.logistic_start import LogisticSolver, PenalizedSolver
 
 SIZES = [(4, 3, 2), (1, 1, 1), (2, 4, 0), (0, 3, 2), (5, 1, 4)]
 each_size = pytest.mark.parametrize("size", SIZES)
@@ -295,3 +299,44 @@ def test_condition_on_one_row(seed):
     assert_allclose(model.free_energy(V), rows.free_energy(V))
     single = marginals(model, method="exact").single
     assert_allclose([p.sum() for p in single], 1.0)
+
+
+@pytest.mark.parametrize("shape", [(300, 8), (40, 60)])
+@pytest.mark.parametrize("light", [False, True])
+def test_logistic_solver_finds_the_maximum(shape, light, seed):
+    """The gradient of the penalised log-likelihood is zero, up to the tolerance."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=shape) * rng.uniform(0.2, 3, size=shape[1]) + 1
+    Y = (rng.random((shape[0], 3)) < expit(X[:, :3] - 1)).astype(np.int8)
+    data = Batch(X, Y, np.log(rng.uniform(0.5, 2, size=shape[0])))
+    solver = LogisticSolver(data, light)
+    energy = solver.solve(0.02)
+    theta = {k: v.astype(float) for k, v in energy.theta.items()}
+    weights = np.exp(data.log_weights) / np.exp(data.log_weights).sum()
+    residuals = weights[:, None] * (expit(energy.fields(X)[0]) - Y)
+    strengths = np.full(theta["visible_inputs"].shape, 0.02)
+    if light:
+        covariances = np.cov(X.T, Y.T, aweights=weights)[: shape[1], shape[1] :]
+        correlations = (
+            np.abs(covariances) / np.sqrt(np.cov(X.T, aweights=weights).diagonal())[:, None]
+        )
+        assert_array_equal(solver.strongest, correlations.argmax(axis=0))
+        strengths[solver.strongest, np.arange(3)] = 0.1 / solver.n
+    gradient = X.T @ residuals + strengths * theta["visible_inputs"]
+    assert np.abs(gradient).max() < 0.03
+    assert np.abs(X.T @ residuals).max() > np.abs(gradient).max()
+    assert np.abs(residuals.sum(axis=0)).max() < 1.0 / solver.n
+
+
+def test_solvers_of_logistic_regressions_agree(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(500, 5))
+    Y = (rng.random((500, 2)) < expit(X[:, :2])).astype(np.int8)
+    for rows in (X, csr_array(X)):
+        fast, general = (
+            make(Batch(rows, Y)).solve(0.01).theta["visible_inputs"]
+            for make in (LogisticSolver, partial(PenalizedSolver, penalty="l2"))
+        )
+        assert_allclose(fast, general, atol=0.02)
+    weak = LogisticSolver(Batch(X, Y)).solve(1e-4).theta["visible_inputs"]
+    assert np.abs(weak - general).max() > 0.02

@@ -25,9 +25,9 @@ from zoo import CONDITIONAL_LEARNERS
 from skmrf import CRBMStructuredPredictor
 from skmrf._utils.rows import Batch
 from skmrf.datasets import occlude
+from skmrf.estimators import _conditional_training
 from skmrf.learners import MLEBP
 from skmrf.training import logistic_start
-from skmrf.training.logistic_start import LogisticSolver, PenalizedSolver
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -260,6 +260,40 @@ def test_hidden_units_that_do_not_help_have_zero_weights(seed):
     assert np.abs(theta["visible_inputs"]).max() < 1
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_trial_rejects_hidden_units_of_tall_tables(weighted, monkeypatch, seed):
+    """The outputs are independent given the inputs."""
+    monkeypatch.setattr(_conditional_training, "TALL", 300)
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(1500, 3))
+    Y = (rng.random((1500, 2)) < expit(X[:, :2])).astype(int)
+    weights = rng.uniform(0.5, 2, size=1500) if weighted else None
+    model = CRBMStructuredPredictor(4, random_state=seed, alpha=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, Y, sample_weight=weights)
+    assert "learning_rate" not in model.history_  # of L-BFGS
+    assert not model.energy_.weights.any()
+    assert model.converged_
+    logistic = clone(model).set_params(learner="lr").fit(X, Y, sample_weight=weights)
+    assert_allclose(model.predict_proba(X), logistic.predict_proba(X), atol=0.02)
+    epochs = clone(model).set_params(max_iter=3).fit(X, Y, sample_weight=weights)
+    assert epochs.history_["n_updates"] == [68, 136, 204]  # max_iter counts all epochs
+
+
+@pytest.mark.parametrize("learner", ["mle-bp", "mssvm"])
+def test_training_of_tall_tables_continues_the_trial(learner, monkeypatch, seed):
+    monkeypatch.setattr(_conditional_training, "TALL", 300)
+    X = np.random.default_rng(seed).integers(2, size=(1500, 3)).astype(float)
+    parity = X.sum(axis=1, keepdims=True) % 2
+    Y = np.hstack([parity, 1 - parity])
+    model = CRBMStructuredPredictor(8, learner, random_state=seed)
+    model.fit(X[:1000], Y[:1000], X_val=X[1000:], y_val=Y[1000:])
+    assert len(model.history_["validation_score"]) == model.n_iter_
+    assert model.history_["learning_rate"][0] == pytest.approx(0.3)
+    assert model.score(X, Y) > 0.95
+
+
 # Diagnostics and determinism --------------------------------------------------------------
 
 
@@ -389,47 +423,6 @@ class IndependentOutputs:
 # Logistic regressions at which training starts --------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(300, 8), (40, 60)])
-@pytest.mark.parametrize("light", [False, True])
-def test_logistic_solver_finds_the_maximum(shape, light, seed):
-    """The gradient of the penalised log-likelihood is zero, up to the tolerance."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=shape) * rng.uniform(0.2, 3, size=shape[1]) + 1
-    Y = (rng.random((shape[0], 3)) < expit(X[:, :3] - 1)).astype(np.int8)
-    data = Batch(X, Y, np.log(rng.uniform(0.5, 2, size=shape[0])))
-    solver = logistic_start.LogisticSolver(data, light)
-    energy = solver.solve(0.02)
-    theta = {k: v.astype(float) for k, v in energy.theta.items()}
-    weights = np.exp(data.log_weights) / np.exp(data.log_weights).sum()
-    residuals = weights[:, None] * (expit(energy.fields(X)[0]) - Y)
-    strengths = np.full(theta["visible_inputs"].shape, 0.02)
-    if light:
-        covariances = np.cov(X.T, Y.T, aweights=weights)[: shape[1], shape[1] :]
-        correlations = (
-            np.abs(covariances) / np.sqrt(np.cov(X.T, aweights=weights).diagonal())[:, None]
-        )
-        assert_array_equal(solver.strongest, correlations.argmax(axis=0))
-        strengths[solver.strongest, np.arange(3)] = 0.1 / solver.n
-    gradient = X.T @ residuals + strengths * theta["visible_inputs"]
-    assert np.abs(gradient).max() < 0.03
-    assert np.abs(X.T @ residuals).max() > np.abs(gradient).max()
-    assert np.abs(residuals.sum(axis=0)).max() < 1.0 / solver.n
-
-
-def test_solvers_of_logistic_regressions_agree(seed):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(500, 5))
-    Y = (rng.random((500, 2)) < expit(X[:, :2])).astype(np.int8)
-    for rows in (X, sp.csr_array(X)):
-        fast, general = (
-            make(Batch(rows, Y)).solve(0.01).theta["visible_inputs"]
-            for make in (LogisticSolver, partial(PenalizedSolver, penalty="l2"))
-        )
-        assert_allclose(fast, general, atol=0.02)
-    weak = LogisticSolver(Batch(X, Y)).solve(1e-4).theta["visible_inputs"]
-    assert np.abs(weak - general).max() > 0.02
-
-
 def test_alpha_is_chosen_by_held_out_rows(seed):
     """The penalty is strong if the outputs are noise, and weak if they depend on many inputs."""
     rng = np.random.default_rng(seed)
@@ -492,7 +485,11 @@ def test_training_keeps_the_penalty_of_the_start(learner, monkeypatch, seed):
     options = {"max_iter": 200, "early_stopping": False, "random_state": seed}
     model = CRBMStructuredPredictor(8, learner, **options).fit(X, Y)
     inputs = X if model.scaler_ is None else model.scaler_.transform(X)
-    start = LogisticSolver(Batch(inputs, Y), light=True).solve(1.0).theta["visible_inputs"]
+    start = (
+        logistic_start.LogisticSolver(Batch(inputs, Y), light=True)
+        .solve(1.0)
+        .theta["visible_inputs"]
+    )
     assert np.abs(start).max(axis=0).min() > 1.0
     rtol = 0.01 if learner == "lr" else 0.1  # gradients of minibatches have noise
     assert_allclose(model.energy_.theta["visible_inputs"], start, rtol=rtol, atol=0.05)

@@ -28,7 +28,9 @@ from skmrf._kernels.tables import incidence
 from skmrf._utils import interrupts
 from skmrf._utils.interrupts import InterruptLater
 from skmrf.energies import PairwiseEnergy
+from skmrf.estimators import _conditional_training
 from skmrf.inference import map_assignment
+from skmrf.learners import MLEBP
 from skmrf.structure import Penalized, pairwise
 from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
 from skmrf.training.checkpoints import FileCheckpoint
@@ -439,3 +441,25 @@ def test_ctrl_c_during_the_selection_of_a_penalty(monkeypatch, function, alpha, 
     calls[:] = [None] * (at - 1)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X)
+
+
+def test_ctrl_c_during_the_trial_of_hidden_units(monkeypatch):
+    """The fit returns the logistic regressions."""
+    step, steps = MLEBP.step, []
+
+    def interrupted_step(learner, *args):
+        steps.append(args)
+        if len(steps) == 5:
+            raise KeyboardInterrupt
+        return step(learner, *args)
+
+    monkeypatch.setattr(_conditional_training, "TALL", 100)
+    monkeypatch.setattr(MLEBP, "step", interrupted_step)
+    rows = np.random.default_rng(0).integers(2, size=(300, 4))
+    model = CRBMStructuredPredictor(4, alpha=0.1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="Interrupted before the parameters were learned"):
+        model.fit(rows[:, :2], rows[:, 2:])
+    assert len(steps) == 5
+    assert not model.converged_
+    assert not model.energy_.weights.any()
+    assert np.isfinite(model.predict_proba(rows[:, :2])).all()
