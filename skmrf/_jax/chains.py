@@ -200,7 +200,7 @@ class DeviceChains:
         return V[:n_chains].astype(np.int16), log_weights[:n_chains]
 
     def _follow_in_pieces(self, device, path_function, arrays, pairs, V, clamped):
-        arrays, V = device.put(arrays), device.put(V, 0)
+        arrays, V = self.device.put_once(arrays, device), device.put(V, 0)
         clamped = device.put(clamped, 0) if clamped.size else clamped
         log_weights = []
         for piece in np.split(pairs, range(PIECE, len(pairs), PIECE)):

@@ -13,7 +13,7 @@ try:
 except ImportError:  # before JAX 0.8
     from jax.experimental import enable_x64
 
-from .._utils.namespaces import is_numpy
+from .._utils.namespaces import are_same, is_numpy
 from .._utils.results import LatestArray
 from .chains import DeviceChains, compiled, padded_blocks
 from .in_order import CHAINS
@@ -49,6 +49,8 @@ class Device:
     n_used : int
         Number of devices that are used.
     """
+
+    sent = ()  # arrays of the last path of chains, with their copies
 
     def __init__(self, devices, n_used=1):
         self.devices, self.device, self.n_used = devices, devices[0], n_used
@@ -117,6 +119,18 @@ class Device:
         with self.context():
             arrays = jax.tree.map(_small_type, arrays)
             return jax.device_put(arrays, self._shardings(arrays, axes))
+
+    def put_once(self, arrays, used):
+        """Return copies of arrays on the devices that are used, and keep them until the next call.
+
+        Arrays that are equal to those of the last call are not sent again.
+        """
+        kept = [(a, there) for a, there, n_used in self.sent if n_used == used.n_used]
+        copies = [next((there for a, there in kept if are_same(a, b)), None) for b in arrays]
+        self.sent = kept = ()  # frees the other copies
+        copies = [used.put(a) if c is None else c for a, c in zip(arrays, copies, strict=True)]
+        self.sent = [(a, c, used.n_used) for a, c in zip(arrays, copies, strict=True)]
+        return tuple(copies)
 
     def constrain(self, arrays, axes=None):
         """Return arrays of a compiled function, divided among the devices as by :meth:`put`."""

@@ -27,6 +27,13 @@ def as_numpy(array):
     return array if is_numpy(array) else np.asarray(array)
 
 
+def are_same(a, b):
+    """Return whether two arrays are the same object, or equal arrays of numpy."""
+    if a is b or not (is_numpy(a) and is_numpy(b)):
+        return a is b
+    return a.dtype == b.dtype and np.array_equal(a, b)
+
+
 def sigmoid(x):
     """Return ``1 / (1 + exp(-x))``."""
     return expit(x) if is_numpy(x) else 1.0 / (1.0 + namespace(x).exp(-x))

@@ -13,6 +13,7 @@ from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.exact import tree_decomposition
 from skmrf.exact.enumeration import binary_states
+from skmrf.likelihood import ais
 from skmrf.samplers import chained_bp as module
 from skmrf.samplers.chained_bp import ChainedSampler, ChainSettings, Draws
 from skmrf.samplers.enumerated_states import EnumeratedStates, mode_bound
@@ -504,3 +505,23 @@ def test_mode_bound_of_a_device(n_hidden, seed):
     log_f = energy.log_marginal(binary_states(5))
     bound = mode_bound(energy, np.random.default_rng(seed), devices.find_device("jax"))
     assert np.logaddexp.reduce(log_f) - 0.1 <= bound <= np.logaddexp.reduce(log_f) + 1e-4
+
+
+def test_annealing_sends_equal_arrays_once(monkeypatch, seed):
+    """The chains of the schedule and of both directions use the same copy of the weights."""
+    devices = pytest.importorskip("skmrf._jax.devices")
+    energy, shapes, put = layers(5, 3, seed, scale=0.7), [], devices.jax.device_put
+
+    def record(arrays, *args):
+        shapes.extend(map(np.shape, devices.jax.tree.leaves(arrays)))
+        return put(arrays, *args)
+
+    monkeypatch.setattr(devices.jax, "device_put", record)
+    result = ais(energy, n_chains=16, n_temperatures=300, device="jax", random_state=seed)
+    exact = np.logaddexp.reduce(energy.log_marginal(binary_states(5)))
+    assert abs(result.value - exact) < 1.0
+    assert shapes.count(energy.weights.shape) == 1
+    device, (a, b) = devices.find_device("jax"), np.random.default_rng(seed).random((2, 4))
+    first, second = (device.put_once(arrays, device) for arrays in ((a, b), (a.copy(), b + 1)))
+    assert second[0] is first[0]
+    assert_allclose(second[1], b + 1, rtol=1e-6)
