@@ -46,6 +46,7 @@ MAX_EXACT_ITERATIONS, MIN_EXACT_ITERATIONS = 100, 5  # with the exact gradient, 
 CHANGE_STRENGTH = 100.0  # times the number of rows, of the penalty on the change by them
 MAX_EXACT_TERMS, MAX_EXACT_ROWS = 3e8, 1e7  # of all these iterations together
 DEVICE_ROWS = 2**14  # rows whose hidden means a device computes together
+DEVICE_WORK = 2**26  # multiplications; the CPU makes fewer in the time of a transfer
 MAX_CHANGE = 0.05  # of a hidden mean among rows, if the hidden unit does not depend on the rows
 MIN_DEVIATIONS = 6.0  # standard deviations of the sum of squared correlations
 MAX_CHECKED_ROWS, MAX_CHECKED_COLUMNS = 10_000, 1000  # that can show a dependence
@@ -77,7 +78,7 @@ def initial_layers(data, n_hidden, init_visible_bias, rng, scale=WEIGHT_SCALE):
     weights = rng.normal(0.0, scale, size=(n_visible, n_hidden)).astype(np.float32)
     bias = np.zeros(n_visible)
     if init_visible_bias == "data":
-        bias = _column_log_odds(data.X, data.log_weights)
+        bias = initial_values.column_log_odds(data.X, data.log_weights)
     return BipartiteEnergy(weights, bias, np.zeros(n_hidden))
 
 
@@ -147,7 +148,7 @@ def random_layers(energy, data):
     BipartiteEnergy
         Energy with parameters of the same dtype.
     """
-    means = expit(_column_log_odds(data.X, data.log_weights))
+    means = expit(initial_values.column_log_odds(data.X, data.log_weights))
     deviation = START_SCALE / energy.weights.shape[1] ** 0.25
     weights = energy.weights * (deviation / WEIGHT_SCALE / np.sqrt((means * (1.0 - means)).sum()))
     weights = weights.astype(energy.weights.dtype)
@@ -186,7 +187,7 @@ def initial_coupled_layers(data, n_hidden, states, rng, *, is_coupled=True):
         Energy with parameters of dtype float32.
     """
     low, high = states
-    log_odds = _column_log_odds(data.X, data.log_weights)
+    log_odds = initial_values.column_log_odds(data.X, data.log_weights)
     means = expit(log_odds)
     scale, coupling = WEIGHT_SCALE, None
     if is_coupled:
@@ -248,7 +249,7 @@ def training_settings(parameters, learner, energy, data, held_out, choice):
             optimizer = _centred_steps(energy, data, settings.penalty)
         settings = replace(settings, optimizer=optimizer, rate=adaptive_rate(optimizer))
     if isinstance(energy, BipartiteEnergy) and not parameters.is_partial:
-        finish = (*finish, partial(_check_dependence, data, settings.average))
+        finish = (*finish, partial(_check_dependence, data, settings))
     return replace(settings, finish=finish)
 
 
@@ -300,7 +301,7 @@ def _maximise_exactly(data, settings, alpha, n_iter, state):
     return replace(state, best=(score, energy)) if score > state.best[0] else state
 
 
-def _check_dependence(data, average, state):
+def _check_dependence(data, settings, state):
     """Return the final state; warn if columns are dependent, but independent in the model.
 
     They are independent in the model if no hidden unit depends on the rows. Zero weights are a
@@ -310,8 +311,8 @@ def _check_dependence(data, average, state):
     ----------
     data : Batch
         Training rows.
-    average : bool
-        Whether the fitted model is the mean of iterates.
+    settings : Settings
+        Settings of the training loop.
     state : LoopState
         State at the end of training.
 
@@ -322,7 +323,8 @@ def _check_dependence(data, average, state):
     """
     rng = np.random.default_rng(0)
     rows = data.take(rng.permutation(data.X.shape[0])[:MAX_CHECKED_ROWS])
-    if np.ptp(state.result(average).hidden_means(dense_rows(rows.X)), axis=0).max() > MAX_CHANGE:
+    H = _hidden_means(state.result(settings.average), rows.X, settings.device)
+    if np.ptp(H, axis=0).max() > MAX_CHANGE:
         return state
     rows = complete_states(rows, rng)
     columns = rng.permutation(rows.X.shape[1])[:MAX_CHECKED_COLUMNS]
@@ -432,15 +434,6 @@ def keep_short_fit(choice, data, parameters, state):
     return replace(state, **kept, converged=False)
 
 
-def _column_log_odds(X, log_weights):
-    """Return the log odds of each column; half a row is added to the count of each state."""
-    if X.dtype.kind != "f":
-        return initial_values.log_odds(X, log_weights)
-    n_rows = X.shape[0] if log_weights is None else float(np.exp(log_weights).sum())
-    n_ones = n_rows * column_means(X, log_weights)
-    return np.log((n_ones + 0.5) / (np.maximum(n_rows - n_ones, 0.0) + 0.5))
-
-
 def adaptive_rate(optimizer):
     """Return the default learning-rate schedule of an optimizer."""
     name = type(optimizer).__name__.lower()
@@ -459,15 +452,14 @@ def infer_hidden(energy, X, dtype, device):
         State codes, or probabilities as floating-point numbers.
     dtype : dtype
         Data type of the result.
-    device : str
-        Name of the device. All except "cpu" compute in float32.
+    device : Device or None
+        Device, which computes in float32. None for the CPU.
 
     Returns
     -------
     ndarray of shape (n_rows, n_hidden)
         Probabilities.
     """
-    device = open_device(device)
     if device is None:
         return energy.astype(dtype).hidden_means(X)
     form = without_values(energy)
@@ -482,12 +474,18 @@ def infer_hidden(energy, X, dtype, device):
     return out
 
 
-def describe_hidden_units(energy, data, seed):
+def _hidden_means(energy, X, device):
+    """Return the probability that each hidden unit is 1, from a device if the CPU takes longer."""
+    device = device if X.shape[0] * energy.weights.size > DEVICE_WORK else None
+    return infer_hidden(energy, X, energy.weights.dtype, device)
+
+
+def describe_hidden_units(energy, data, seed, device):
     """Return fitted attributes of the hidden units, computed from a random subset of the rows."""
     rng = np.random.default_rng(seed)
     few = rng.permutation(data.X.shape[0])[:N_DESCRIBED_ROWS]
     rows = data.take(few)
-    H = energy.hidden_means(dense_rows(rows.X))
+    H = _hidden_means(energy, rows.X, device)
     weights = normalized_weights(rows.log_weights, len(H))
     means = weights @ H
     H -= means.astype(H.dtype)

@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.binary import TWO_STATES_ADVICE, TwoStateEncoder, check_threshold
 from .._data.numeric import numeric_rows
+from .._jax import open_device
 from .._utils.parameters import check_choice, check_generator, check_number
 from .._utils.rows import Batch, dense_rows, weighted_rows
 from ..energies import BipartiteEnergy
@@ -317,7 +318,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
                 chosen = {"alpha_": choice.alpha, "learning_rate_": choice.rate}
                 fitted = session.attributes(state) | chosen
                 return fitted | hidden_layer.describe_hidden_units(
-                    fitted["energy_"], data, session.seed
+                    fitted["energy_"], data, session.seed, settings.device
                 )
 
             if choice.is_interrupted:
@@ -411,7 +412,7 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         check_is_fitted(self)
         dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
         codes = self._codes(X, reset=False, probabilities=True)
-        return hidden_layer.infer_hidden(self.energy_, codes, dtype, self.device)
+        return hidden_layer.infer_hidden(self.energy_, codes, dtype, open_device(self.device))
 
     def inverse_transform(self, X):
         """Return the probability that each visible unit is 1, given the hidden units.

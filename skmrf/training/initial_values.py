@@ -99,6 +99,15 @@ def log_odds(codes, log_weights=None):
     return np.log((n_ones + 0.5) / (n_zeros + 0.5))
 
 
+def column_log_odds(X, log_weights=None):
+    """Return the log odds of the columns as :func:`log_odds`, also of rows of probabilities."""
+    if X.dtype.kind != "f":
+        return log_odds(X, log_weights)
+    n_rows = X.shape[0] if log_weights is None else float(np.exp(log_weights).sum())
+    n_ones = n_rows * column_means(X, log_weights)
+    return np.log((n_ones + 0.5) / (np.maximum(n_rows - n_ones, 0.0) + 0.5))
+
+
 def conditional_layers(data, n_hidden, rng):
     """Return initial parameters of a conditional restricted Boltzmann machine.
 

@@ -505,6 +505,16 @@ def test_refitted_models_use_their_own_parameters():
         assert old() is None
 
 
+def test_hidden_means_of_a_device(monkeypatch):
+    devices, model = pytest.importorskip("skmrf._jax.devices"), on_device(max_iter=None)
+    on_cpu = clone(model).fit(bits(300, 6))
+    monkeypatch.setattr("skmrf.estimators._hidden_layer.DEVICE_WORK", 0)
+    devices._COMPILED.pop(("hidden means", BipartiteEnergy), None)
+    model.fit(bits(300, 6))
+    assert ("hidden means", BipartiteEnergy) in devices._COMPILED
+    np.testing.assert_allclose(model.hidden_means_, on_cpu.hidden_means_, rtol=1e-5)
+
+
 def test_last_iterations_on_a_device(monkeypatch):
     """A device computes the exact gradients at the end of a fit with few hidden units."""
     pytest.importorskip("jax")
