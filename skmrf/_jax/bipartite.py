@@ -2,12 +2,23 @@ r"""Inference in bipartite models of binary units in JAX, for all rows together.
 
 The messages are those of :mod:`skmrf._kernels.bipartite`: ratios of the values for the states 1 and
 0. Here each row keeps its messages from hidden to visible units in an array of shape (n_hidden,
-n_visible), and all arithmetic is in float32.
+n_visible), and all arithmetic is in float32. Sums of terms of rows, such as log-likelihoods, are
+computed in float64.
 """
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+try:
+    from jax import enable_x64
+except ImportError:  # before JAX 0.8
+    from jax.experimental import enable_x64
+
+from .._utils.namespaces import is_numpy
+from .chains import compiled, padded_blocks
+
+BLOCK_ENTRIES = 2**24  # of rows that are converted to float64 together
 LARGEST_WEIGHT = 80.0  # larger weights are clipped, because exp overflows
 BOUND = 86.0  # of logits, for the same reason
 
@@ -136,3 +147,70 @@ def _beliefs(logits):
     """Return the probabilities of the states 1 and 0, each of them accurate even if it is small."""
     logits = jnp.clip(logits, -BOUND, BOUND)
     return jax.nn.sigmoid(logits), jax.nn.sigmoid(-logits)
+
+
+class WeightedSum:
+    """Function of parameters with a term for each row, computed by a device in float64.
+
+    Parameters
+    ----------
+    sums : RowSums
+        Compiled functions.
+    device : Device
+        Device that computes.
+    X, weights
+        Parameters of :meth:`Device.weighted_sum`.
+    """
+
+    def __init__(self, sums, device, X, weights):
+        n_rows, n_columns = X.shape
+        largest = 1 << int(np.log2(max(BLOCK_ENTRIES // max(n_columns, 1), 1)))
+        size = padded_blocks(n_rows, largest).shape[1]
+        n_padded = -(-n_rows // size) * size if is_numpy(X) else n_rows
+        if n_padded > n_rows:  # so that few sizes are compiled
+            X = np.concatenate([X, np.zeros((n_padded - n_rows, n_columns), X.dtype)])
+        self.sums, self.device, self.size = sums, device, min(size, n_padded)
+        self.X, weights = device.put(X), np.pad(weights, (0, n_padded - n_rows))
+        with enable_x64(True):
+            self.weights = jax.device_put(weights.astype(float), device.device)
+
+    def value(self, theta):
+        """Return the value for parameters of numpy."""
+        return float(self._compute(theta, has_gradient=False))
+
+    def value_and_gradient(self, theta):
+        """Return the value, and a dict of numpy arrays of float64 with the gradient."""
+        value, gradient = self._compute(theta, has_gradient=True)
+        return float(value), {k: np.asarray(gradient[k]) for k in theta}
+
+    def _compute(self, theta, has_gradient):
+        given = self.X, self.weights, self.size, has_gradient
+        with self.device.context(), enable_x64(True):
+            theta = {k: np.asarray(v, dtype=float) for k, v in theta.items()}
+            theta = jax.device_put(theta, self.device.device)
+            return jax.device_get(self.sums.compiled(theta, *given))
+
+
+class RowSums:
+    """Compiled sums of terms of rows, which are added block by block."""
+
+    def __init__(self, functions):
+        self.terms, self.constant = functions
+        self.compiled = compiled(self._add, static_argnums=(3, 4))
+
+    def _add(self, theta, X, weights, size, has_gradient):
+        transform = jax.value_and_grad if has_gradient else lambda function: function
+        constant, part = transform(self.constant), transform(self._sum_block)
+
+        def add(k, total):
+            # The last block may begin with rows of the block before it.
+            start = jnp.minimum(k * size, len(X) - size)
+            is_new = start + jnp.arange(size) >= k * size
+            own = jax.lax.dynamic_slice_in_dim(weights, start, size) * is_new
+            rows = jax.lax.dynamic_slice_in_dim(X, start, size)
+            return jax.tree.map(jnp.add, total, part(theta, rows, own))
+
+        return jax.lax.fori_loop(0, -(-len(X) // size), add, constant(theta))
+
+    def _sum_block(self, theta, rows, weights):
+        return weights @ self.terms(theta, rows)

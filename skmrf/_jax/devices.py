@@ -8,13 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-try:
-    from jax import enable_x64
-except ImportError:  # before JAX 0.8
-    from jax.experimental import enable_x64
-
 from .._utils.namespaces import are_same, is_numpy
 from .._utils.results import LatestArray
+from .bipartite import RowSums, WeightedSum, enable_x64
 from .chains import DeviceChains, compiled, padded_blocks
 from .in_order import CHAINS
 
@@ -28,7 +24,6 @@ SETTINGS = (  # of JAX, in place of those of the user
     (jax.numpy_dtype_promotion, "standard"),
     (jax.numpy_rank_promotion, "allow"),
 )
-BLOCK_ENTRIES = 2**24  # of rows that are converted to float64 together
 _COMPILED = {}  # functions by their identity, so that a repeated fit does not compile
 
 
@@ -48,12 +43,15 @@ class Device:
         The first device.
     n_used : int
         Number of devices that are used.
+    is_processor : bool
+        Whether the device is a processor, on which compiled functions of numba are faster.
     """
 
     sent = ()  # arrays of the last path of chains, with their copies
 
     def __init__(self, devices, n_used=1):
         self.devices, self.device, self.n_used = devices, devices[0], n_used
+        self.is_processor = self.device.platform == "cpu"
         self._mesh = Mesh(np.array(devices[:n_used]), (CHAINS,)) if n_used > 1 else None
 
     def __repr__(self):
@@ -281,7 +279,7 @@ class Device:
         WeightedSum
             The function ``theta -> constant(theta) + weights @ terms(theta, X)``.
         """
-        sums = _keep(("weighted sum", *identity), _RowSums, (terms, constant))
+        sums = _keep(("weighted sum", *identity), RowSums, (terms, constant))
         return WeightedSum(sums, self, X, weights)
 
 
@@ -385,73 +383,6 @@ class CompiledUpdates:
         (carry, arrays), means = jax.lax.scan(step, [carry, arrays], (batches, keys))
         latest = _vector([compute(arrays[name]) for name, compute in self.latest.items()])
         return carry, jnp.concatenate([means.mean(axis=0), latest])
-
-
-class WeightedSum:
-    """Function of parameters with a term for each row, computed by a device in float64.
-
-    Parameters
-    ----------
-    sums : _RowSums
-        Compiled functions.
-    device : Device
-        Device that computes.
-    X, weights
-        Parameters of :meth:`Device.weighted_sum`.
-    """
-
-    def __init__(self, sums, device, X, weights):
-        n_rows, n_columns = X.shape
-        largest = 1 << int(np.log2(max(BLOCK_ENTRIES // max(n_columns, 1), 1)))
-        size = padded_blocks(n_rows, largest).shape[1]
-        n_padded = -(-n_rows // size) * size if is_numpy(X) else n_rows
-        if n_padded > n_rows:  # so that few sizes are compiled
-            X = np.concatenate([X, np.zeros((n_padded - n_rows, n_columns), X.dtype)])
-        self.sums, self.device, self.size = sums, device, min(size, n_padded)
-        self.X, weights = device.put(X), np.pad(weights, (0, n_padded - n_rows))
-        with enable_x64(True):
-            self.weights = jax.device_put(weights.astype(float), device.device)
-
-    def value(self, theta):
-        """Return the value for parameters of numpy."""
-        return float(self._compute(theta, has_gradient=False))
-
-    def value_and_gradient(self, theta):
-        """Return the value, and a dict of numpy arrays of float64 with the gradient."""
-        value, gradient = self._compute(theta, has_gradient=True)
-        return float(value), {k: np.asarray(gradient[k]) for k in theta}
-
-    def _compute(self, theta, has_gradient):
-        given = self.X, self.weights, self.size, has_gradient
-        with self.device.context(), enable_x64(True):
-            theta = {k: np.asarray(v, dtype=float) for k, v in theta.items()}
-            theta = jax.device_put(theta, self.device.device)
-            return jax.device_get(self.sums.compiled(theta, *given))
-
-
-class _RowSums:
-    """Compiled sums of terms of rows, which are added block by block."""
-
-    def __init__(self, functions):
-        self.terms, self.constant = functions
-        self.compiled = compiled(self._add, static_argnums=(3, 4))
-
-    def _add(self, theta, X, weights, size, has_gradient):
-        transform = jax.value_and_grad if has_gradient else lambda function: function
-        constant, part = transform(self.constant), transform(self._sum_block)
-
-        def add(k, total):
-            # The last block may begin with rows of the block before it.
-            start = jnp.minimum(k * size, len(X) - size)
-            is_new = start + jnp.arange(size) >= k * size
-            own = jax.lax.dynamic_slice_in_dim(weights, start, size) * is_new
-            rows = jax.lax.dynamic_slice_in_dim(X, start, size)
-            return jax.tree.map(jnp.add, total, part(theta, rows, own))
-
-        return jax.lax.fori_loop(0, -(-len(X) // size), add, constant(theta))
-
-    def _sum_block(self, theta, rows, weights):
-        return weights @ self.terms(theta, rows)
 
 
 def find_device(name):

@@ -105,7 +105,7 @@ def layered_score(energy, held_out, device=None):
     held_out : Batch
         Held-out rows and their weights.
     device : Device, optional
-        Device of JAX that computes the scores in float64.
+        Device of JAX that computes the scores in float64, unless it is a processor.
 
     Returns
     -------
@@ -117,6 +117,7 @@ def layered_score(energy, held_out, device=None):
         if not len(held_out.X):
             raise ValueError(NO_COMPLETE_ROW)
     weights = normalized_weights(held_out.log_weights, held_out.X.shape[0])
+    device = None if device is not None and device.is_processor else device
     n_visible, n_hidden = energy.weights.shape
     smallest = min(n_visible, n_hidden) if isinstance(energy, LayeredEnergy) else n_visible
     if smallest <= MAX_LAYER_SIZE:

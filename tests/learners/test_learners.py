@@ -479,7 +479,7 @@ def random_model(n_visible, n_hidden, states, rng):
 def test_objective_of_a_device(kind, n_hidden, is_weighted, seed, monkeypatch):
     """It is the objective of the host in double precision, also if the rows are in blocks."""
     jax, devices = pytest.importorskip("jax"), pytest.importorskip("skmrf._jax.devices")
-    monkeypatch.setattr(devices, "BLOCK_ENTRIES", 6 * 64)
+    monkeypatch.setattr("skmrf._jax.bipartite.BLOCK_ENTRIES", 6 * 64)
     rng = np.random.default_rng(seed)
     energy, X = random_model(6, n_hidden, None, rng), rng.integers(0, 2, (150, 6))
     if kind == "probabilities":
@@ -496,18 +496,21 @@ def test_objective_of_a_device(kind, n_hidden, is_weighted, seed, monkeypatch):
 
 @pytest.mark.parametrize("states", [None, (-1, 1)])
 @pytest.mark.parametrize("n_hidden", [5, 14])
-@pytest.mark.parametrize("is_small", [False, True])
-def test_scores_of_held_out_rows(states, n_hidden, is_small, seed, monkeypatch):
+@pytest.mark.parametrize("computes", ["device", "host", "processor"])
+def test_scores_of_held_out_rows(states, n_hidden, computes, seed, monkeypatch):
     """A device has the score of the host: an exact one, or from all models with one changed bit."""
     devices = pytest.importorskip("skmrf._jax.devices")
     rng = np.random.default_rng(seed)
     energy, X = random_model(13, n_hidden, states, rng), rng.integers(0, 2, (90, 13))
     batch = Batch(X, log_weights=rng.normal(size=90))
     score = held_out.layered_score(energy, batch)(energy, None)
-    if is_small:  # the host computes what does not fit on the device
+    device = devices.find_device("jax")
+    device.is_processor = computes == "processor"
+    if computes == "host":  # the scores do not fit on the device
         monkeypatch.setattr(devices.Device, "free_bytes", 100.0)
+    if computes != "device":
         monkeypatch.setattr(devices.Device, "weighted_sum", None)
-    on_device = held_out.layered_score(energy, batch, devices.find_device("jax"))
+    on_device = held_out.layered_score(energy, batch, device)
     assert on_device(energy, None) == pytest.approx(score, rel=1e-12)
     if states is None and n_hidden == 5:
         learner = Exact()
