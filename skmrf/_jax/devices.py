@@ -205,9 +205,10 @@ class Device:
             first ``n_epochs`` are not used. ``data`` is a dict of arrays with all rows.
             ``batches`` has the row numbers of all minibatches, shape (n, n_updates, batch_size).
             The epochs end early after one in which the diagnostic ``is_done`` is not zero.
-            ``constants["epoch"]`` is the number of the first epoch. ``rows`` has two dicts for each
-            epoch: the means of diagnostics, and the last value of each :class:`LatestArray`. The
-            arrays of the given carry must not be used again.
+            ``constants["epoch"]`` is the number of the first epoch. If there is a number
+            ``constants["n_updates"]``, only so many minibatches of an epoch are used. ``rows`` has
+            two dicts for each epoch: the means of diagnostics, and the last value of each
+            :class:`LatestArray`. The arrays of the given carry must not be used again.
         """
         identity = (*identity, self.n_used, repr(axes))
         return _keep(identity, partial(CompiledUpdates, device=self, axes=axes), update)
@@ -377,12 +378,23 @@ class CompiledUpdates:
             *state, means = move(state[0], *inputs)
             return state, means
 
+        def add(k, state):
+            *state, total = state
+            state, means = step(state, (batches[k], keys[k]))
+            return [*state, total + means]
+
         keys = jax.random.split(jax.random.wrap_key_data(words), len(batches))
-        arrays = jax.eval_shape(move, carry, batches[0], keys[0])[1]
-        arrays = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), arrays)
-        (carry, arrays), means = jax.lax.scan(step, [carry, arrays], (batches, keys))
+        _, *shapes = jax.eval_shape(move, carry, batches[0], keys[0])
+        arrays, total = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+        if "n_updates" in constants:  # a scan is faster on a GPU, but its length is compiled
+            n_updates = constants["n_updates"]
+            carry, arrays, total = jax.lax.fori_loop(0, n_updates, add, [carry, arrays, total])
+            means = total / n_updates
+        else:
+            (carry, arrays), means = jax.lax.scan(step, [carry, arrays], (batches, keys))
+            means = means.mean(axis=0)
         latest = _vector([compute(arrays[name]) for name, compute in self.latest.items()])
-        return carry, jnp.concatenate([means.mean(axis=0), latest])
+        return carry, jnp.concatenate([means, latest])
 
 
 def find_device(name):

@@ -96,6 +96,8 @@ class DeviceUpdates:
         is_small = max(state.energy.visible_states, default=0) <= 256
         self.entry_type = np.dtype(np.uint8 if is_small else np.int16)
         self.drawn = deque()  # epochs that have not been run
+        self.n_weighted = None  # rows of a single minibatch
+        self.is_padded = False  # whether there can be minibatches that are not used
         is_resident, n_sent = self._plan_calls(data.X.shape[0])
         self._put_arrays(axes, is_resident, n_sent)
         self.run = self.device.compile_updates(
@@ -109,18 +111,36 @@ class DeviceUpdates:
         """
         batch_size = min(self.settings.batch_size, n_rows)
         self.n_batches = -(-n_rows // batch_size)
-        self.shape = self.n_batches, batch_size  # of the row numbers of an epoch
-        n_numbers, tables = math.prod(self.shape), self.data.values()
+        tables = self.data.values()
         row_bytes = sum(v.shape[1] * self._entry_bytes(v) for v in tables)
         has_map, is_there = any(map(is_mapped, tables)), all(map(self.device.holds, tables))
         is_resident = is_there or (not has_map and self.device.keeps(n_rows * row_bytes))
+        self.shape = self.n_batches, batch_size  # of the row numbers of an epoch
+        if is_resident and all(map(is_numpy, tables)):
+            self._pad_shape(n_rows)
+        n_numbers = math.prod(self.shape)
         block_bytes = MAPPED_BYTES if has_map else BLOCK_BYTES
         most = MAX_CALL if is_resident else max(1, block_bytes // (batch_size * row_bytes))
         self.n_parts = -(-self.n_batches // most)
         self.n_together = self.most_together = 1  # epochs in a call
-        if is_resident and self.n_parts == 1:
+        if is_resident and self.n_parts == 1 and not self.is_padded:
             self.most_together = int(np.clip(ORDER_BYTES // (4 * n_numbers), 1, MAX_TOGETHER))
         return is_resident, n_numbers * row_bytes if is_resident and not is_there else 0
+
+    def _pad_shape(self, n_rows):
+        """Choose a larger shape of the row numbers, so that few shapes are compiled.
+
+        Rows after the last one have the weight 0 if there is a single minibatch. Minibatches after
+        the last one are not used. A run of one epoch, as a ``partial_fit``, has at most half as
+        many more.
+        """
+        if self.n_batches == 1 and "Y" not in self.data and not self.has_missing:
+            size = 1 << (n_rows - 1).bit_length()
+            self.shape, self.n_weighted = (1, min(size, self.settings.batch_size)), n_rows
+        elif self.n_batches <= MAX_CALL and self.settings.max_iter == 1:
+            step = 1 << max((self.n_batches - 1).bit_length() - 2, 0)
+            self.shape = -(-self.n_batches // step) * step, self.shape[1]
+            self.is_padded = True
 
     def _put_arrays(self, axes, is_resident, n_sent):
         """Send the training state, constants and resident rows to the device, if they fit."""
@@ -164,6 +184,9 @@ class DeviceUpdates:
             parts["rows"] = (np.arange(n_rows) if rows is None else rows).astype(np.int32)
         if rows is None:
             parts = {k: _pad_rows(v, math.prod(self.shape)) for k, v in parts.items()}
+        if self.n_weighted is not None:
+            is_row = np.arange(self.shape[1]) < self.n_weighted
+            parts["log_weights"] = np.where(is_row, 0.0, -np.inf)
         return self.device.put(parts)
 
     def epochs(self, n_epochs, draw_order, rng):
@@ -214,9 +237,16 @@ class DeviceUpdates:
         if self.drawn:
             rng.bit_generator.state = self.drawn[-1].state
         while len(self.drawn) < n_epochs:
-            batches = np.resize(draw_order(rng), self.shape).astype(np.int32)
+            batches = self._divide(draw_order(rng)).astype(np.int32)
             words = np.array([self.device.words(rng) for _ in range(self.n_parts)])
             self.drawn.append(DrawnEpoch(batches, words, rng.bit_generator.state))
+
+    def _divide(self, order):
+        """Return the row numbers of the minibatches of an epoch."""
+        if self.n_weighted is not None:
+            return np.append(order, np.arange(len(order), self.shape[1]))[None]
+        batches = np.resize(order, (self.n_batches, self.shape[1]))
+        return np.resize(batches, self.shape)
 
     def _pad(self, parts):
         """Return an array with the parts, and with zeros for more epochs."""
@@ -241,6 +271,8 @@ class DeviceUpdates:
             data = self._put_rows(batches.ravel()[order])
             batches = np.argsort(order).astype(np.int32).reshape(batches.shape)
         constants = self.constants | {"epoch": np.int32(self.epoch_number)}
+        if self.is_padded:
+            constants["n_updates"] = np.int32(self.n_batches)
         with InterruptLater(), self.device.memory_errors("Training", self.n_bytes):
             self.carry, read = self.run(self.carry, constants, words, data, batches, n_epochs)
         return read

@@ -118,6 +118,30 @@ def test_partial_fit_learns_from_small_calls(model, seed):
     assert model.score(X) > independent + 0.5
 
 
+@pytest.mark.parametrize(
+    ("model", "learner"),
+    [(RBM(2), "pcd"), (RBM(2), "exact"), (BoltzmannMachine(states=(0, 1), n_components=1), "pcd")],
+)
+def test_partial_fits_of_similar_sizes_compile_once(model, learner):
+    """Rows of weight 0 and unused minibatches change no result; rows of JAX have none of them."""
+    jax, devices = pytest.importorskip("jax"), pytest.importorskip("skmrf._jax.devices")
+    X, functions = (np.random.default_rng(0).random((1200, 5)) < 0.4).astype(int), devices._COMPILED
+    others = {"alpha": 0.01, "batch_size": 50, "random_state": 0, "device": "jax"}
+    found, expected = (clone(model).set_params(learner=learner, **others) for _ in range(2))
+    functions.clear()
+    for n in (45, 33, 850, 1200):  # 1 minibatch of 50 rows, and 24 minibatches
+        found.partial_fit(X[:n])
+    updates = [f for f in functions.values() if isinstance(f, devices.CompiledUpdates)]
+    assert sum(f.compiled._cache_size() for f in updates) == 2
+    for n in (45, 33, 850, 1200):
+        expected.partial_fit(jax.numpy.asarray(X[:n]))
+    assert found.history_["n_updates"] == expected.history_["n_updates"] == [1, 2, 19, 43]
+    for name in ("gradient_rms", "learning_rate"):
+        np.testing.assert_allclose(found.history_[name], expected.history_[name], rtol=1e-4)
+    for name, array in found.energy_.theta.items():
+        np.testing.assert_allclose(array, expected.energy_.theta[name], rtol=1e-3, atol=1e-5)
+
+
 def test_partial_fit_remains_in_the_last_stage():
     options = {"alpha": 0.01, "batch_size": 5, "random_state": 0}
     model = RBM(2, learning_rate=AdaptiveRate(0.1, 12, 1.0, 2), optimizer="adam", **options)
