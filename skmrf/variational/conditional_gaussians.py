@@ -6,7 +6,8 @@ from itertools import combinations
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import expit
+from scipy.optimize import brentq
+from scipy.special import expit, logit
 from sklearn.exceptions import ConvergenceWarning
 
 from .mixtures import (
@@ -23,10 +24,10 @@ MAX_ENTRIES = 2**20  # of the covariances, and of the tables, of all configurati
 MIN_COLUMNS = 10  # of a covariance matrix whose eigenvalues are shrunk
 MIN_EIGENVALUE = 1e-14  # of a correlation matrix, relative to the largest one or to 1
 MIN_VARIANCE = 1e-6  # of transformed numbers, in the selection of columns
-N_SWEEPS = 20  # of iterative proportional fitting
+MAX_SWEEPS = 1000  # of iterative proportional fitting
+MAX_CHANGE = 1e-7  # of a probability in the last sweep
 N_IMPUTATIONS = 4  # of missing entries, at first by another mixture
 MIN_SHRINKAGE_GAIN = 0.003  # nats a held-out row, of each step of the selection of the shrinkage
-N_UPDATES = 100  # of the weight of the distribution
 PRIOR_ROWS = 2.0  # of each of two distributions, in their weights
 MIN_SHARE = 0.05  # of a distribution; one with a smaller weight is left out
 
@@ -104,6 +105,7 @@ class ConditionalGaussian:
         self.configurations = self.find_configurations(rows)
         self.design = _one_hot(self.grid, self.chosen)
         self.tables = self._make_tables()
+        self._shares = {}
 
     def find_configurations(self, rows):
         """Return the index of the configuration of each row."""
@@ -156,7 +158,10 @@ class ConditionalGaussian:
         diagonal = np.diag(np.diag(covariance))
         covariance = covariance + shrinkage.diagonal * (diagonal - covariance)
         covariance = shrink_eigenvalues(covariance, n - n_means) + np.diag(rows.noise + FLOOR)
-        shares = fit_log_linear(counts.reshape(self.chosen), shrinkage.pair).ravel()
+        if shrinkage.pair not in self._shares:
+            shares = fit_log_linear(counts.reshape(self.chosen), shrinkage.pair)
+            self._shares[shrinkage.pair] = shares.ravel()
+        shares = self._shares[shrinkage.pair]
         if np.isfinite(shrinkage.log_linear):
             shares = (counts + shrinkage.log_linear * shares) / (n + shrinkage.log_linear)
         covariances = np.broadcast_to(shrinkage.factor * covariance, (size, p, p))
@@ -229,9 +234,12 @@ def fit_log_linear(counts, strength):
         sums = counts.sum(axis=_others(axes, i, j), keepdims=True)
         sums = sums + strength * single[i] * single[j]
         targets[i, j] = sums / (n + strength)
-    for _ in range(N_SWEEPS):
+    for _ in range(MAX_SWEEPS if len(targets) > 1 else len(targets)):
+        before = shares
         for pair, target in targets.items():
             shares = shares * (target / shares.sum(axis=_others(axes, *pair), keepdims=True))
+        if np.abs(shares - before).max() < MAX_CHANGE:
+            break
     shares = np.maximum(shares, TINY)
     return shares / shares.sum()
 
@@ -375,11 +383,14 @@ def find_share(differences, weights):
     float
         Share, with ``PRIOR_ROWS`` additional rows of each distribution.
     """
-    share = 0.5
-    for _ in range(N_UPDATES):
-        probabilities = expit(np.log(share) - np.log1p(-share) + differences)
-        share = (weights @ probabilities + PRIOR_ROWS) / (weights.sum() + 2.0 * PRIOR_ROWS)
-    return float(share)
+    n_rows = weights.sum() + 2.0 * PRIOR_ROWS
+
+    def excess(share):
+        """Return the mean posterior probability of the distribution, minus its share."""
+        posterior = expit(logit(share) + differences)
+        return (weights @ posterior + PRIOR_ROWS) / n_rows - share
+
+    return float(brentq(excess, PRIOR_ROWS / n_rows, 1.0 - PRIOR_ROWS / n_rows))
 
 
 class ConditionalMoments:

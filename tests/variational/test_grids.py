@@ -352,6 +352,26 @@ def test_share_maximises_the_likelihood(seed):
     assert find_share(differences, weights) == pytest.approx(shares[logs.argmax()], abs=0.01)
 
 
+def test_share_of_similar_distributions(seed):
+    """The likelihood is nearly flat, but its maximum is far from equal shares."""
+    differences = 0.01 * (np.random.default_rng(seed).normal(size=5000) - 1.0)
+    share = find_share(differences, np.ones(5000))
+    slope = (np.expm1(differences) / (1.0 + share * np.expm1(differences))).sum()
+    assert slope + 2.0 / share - 2.0 / (1.0 - share) == pytest.approx(0.0, abs=1e-3)
+
+
+def test_log_linear_model_of_sparse_counts(seed):
+    """All pair margins are exact, although most configurations have no rows."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(250, 0.05))
+    counts = rng.multinomial(1000, shares).reshape(5, 5, 5, 2).astype(float)
+    found = fit_log_linear(counts, 1.0)
+    first = [counts.sum(axis=axis) + 0.5 for axis in ((1, 2, 3), (0, 2, 3))]
+    independent = np.outer(*(s / s.sum() for s in first))
+    expected = (counts.sum(axis=(2, 3)) + independent) / (counts.sum() + 1.0)
+    assert_allclose(found.sum(axis=(2, 3)), expected, atol=1e-4)
+
+
 @pytest.mark.parametrize("missing", [0.0, 0.15])
 def test_categories_that_depend_on_linear_functions(missing, seed, monkeypatch):
     """New rows have a higher density, and predictions are those of a logistic regression."""
