@@ -3,8 +3,10 @@
 from functools import cached_property
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.parameters import check_choice, check_number_or
+from .._utils.warn import warn_caller
 from ..learners import PseudoLikelihood
 from ..training.part_reports import warn_interrupted
 from .mixed_nodes import MIN_VARIANCE, Multinomial, log_probabilities
@@ -19,7 +21,9 @@ PATH_MARGIN = 1.001  # of the largest strength; rounding must not leave an edge 
 SMALLEST_SHARE = 0.01  # smallest strength of the path, as a share of the largest
 N_FOLDS = 5
 MAX_STEPS, MAX_INNER = 100, 500  # of the regressions of mixed columns
+FINAL_STEPS = 400  # of the regressions that decide on the edges
 STEP_TOLERANCE, INNER_TOLERANCE = 1e-5, 1e-6
+MIN_SCALE = 1e-3  # smallest factor of the Hessian of a variable
 
 
 class Penalized(Search):
@@ -263,19 +267,21 @@ class PenalisedNodes:
         return B
 
     def value_and_gradient(self, B):
-        """Return the negative mean log-likelihood of all variables, and its gradient."""
+        """Return the negative mean log-likelihood of each variable, and the gradient.
+
+        The values have the shape (n_variables,), the gradient that of ``B``.
+        """
         design, count = self.design, self.design.count
         gradient = self.gram @ B - self.gram[:, 1:]
-        value = 0.5 * (B * (gradient - self.gram[:, 1:])).sum(axis=0)
-        value += 0.5 * np.diag(self.gram)[1:]
-        total = value.sum()
+        values = 0.5 * (B * (gradient - self.gram[:, 1:])).sum(axis=0)
+        values = (values + 0.5 * np.diag(self.gram)[1:]) @ self.members
         for j, block in self.blocks:
             log_p = log_probabilities(design.values @ B[:, block], design.codes[j])
             residuals = design.codes[j][design.states[j]] - np.exp(log_p) @ design.codes[j]
             gradient[:, block] = -(design.values.T @ (residuals * design.weights[:, None])) / count
             own = design.weights @ log_p[np.arange(len(log_p)), design.states[j]]
-            total -= value[block].sum() + own / count
-        return total, gradient
+            values[j] = -own / count
+        return values, gradient
 
     def score(self, B):
         """Return the sum over the rows of the log-likelihoods of all variables, in nats.
@@ -319,35 +325,40 @@ class PenalisedNodes:
         out[1:] *= self.allowed * np.maximum(1.0 - thresholds / norms, 0.0)
         return out
 
-    def solve(self, alpha, B):
-        """Return the parameters that minimise the objective, from initial parameters.
+    def solve(self, alpha, B, max_steps=MAX_STEPS):
+        """Return the parameters that minimise the objective, and whether the solver converged.
 
-        A step minimises a quadratic approximation, whose Hessian is that of independent variables,
-        times a factor that is increased until the objective decreases.
+        A step minimises a quadratic approximation. Its Hessian is that of independent variables,
+        times a factor for each variable. The factor increases until the approximation is an upper
+        bound. Otherwise it decreases, because the Hessian of well predicted categories is smaller.
         """
-        scale, (value, gradient) = 1.0, self.value_and_gradient(B)
-        for _ in range(MAX_STEPS):
-            new, step = self._minimise_quadratic(alpha, B, gradient, scale)
-            new_value, new_gradient = self.value_and_gradient(new)
-            bound = (gradient * step).sum() + 0.5 * scale * (step * (self.gram @ step)).sum()
-            if new_value > value + bound + 1e-12 * abs(value):
-                scale *= 2.0
+        scales, is_category = np.ones(len(self.design.sizes)), np.zeros(len(self.design.sizes))
+        is_category[[j for j, _ in self.blocks]] = 1.0
+        values, gradient = self.value_and_gradient(B)
+        for _ in range(max_steps):
+            new, step = self._minimise_quadratic(alpha, B, gradient, self.members @ scales)
+            new_values, new_gradient = self.value_and_gradient(new)
+            bounds = (gradient * step).sum(axis=0) @ self.members
+            bounds += 0.5 * scales * ((step * (self.gram @ step)).sum(axis=0) @ self.members)
+            is_above = new_values > values + bounds + 1e-12 * np.abs(values)
+            if (is_above * is_category).any():
+                scales = np.where(is_above * is_category, 2.0 * scales, scales)
                 continue
-            B, value, gradient = new, new_value, new_gradient
-            scale = max(1.0, scale / 1.5)
+            B, values, gradient = new, new_values, new_gradient
+            scales = np.where(is_category, np.maximum(scales / 1.5, MIN_SCALE), scales)
             if np.abs(step).max(initial=0.0) < STEP_TOLERANCE:
-                break
-        return B
+                return B, True
+        return B, False
 
-    def _minimise_quadratic(self, alpha, B, gradient, scale):
+    def _minimise_quadratic(self, alpha, B, gradient, scales):
         """Return the minimum of the quadratic approximation plus the penalty, and its step."""
-        rate = 1.0 / (scale * self.curvature)
+        rate = 1.0 / (scales.max(initial=MIN_SCALE) * self.curvature)
         # half of the norm of both directions, so the proximal map has twice the threshold
         thresholds = 0.5 * rate * alpha * self.weights
         step = momentum = np.zeros_like(B)
         t = 1.0
         for _ in range(MAX_INNER):
-            slope = gradient + scale * (self.gram @ momentum)
+            slope = gradient + scales * (self.gram @ momentum)
             new = self.prox(B + momentum - rate * slope, thresholds) - B
             t_new = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
             momentum = new + (t - 1.0) / t_new * (new - step)
@@ -400,7 +411,7 @@ class MixedPath:
         """Yield the parameters for each penalty strength, with a warm start at the last ones."""
         B = self.problem.start()
         for alpha in alphas:
-            B = self.problem.solve(alpha, B)
+            B, _ = self.problem.solve(alpha, B)
             yield B
 
     def ebic(self, B, n_jobs):
@@ -419,5 +430,14 @@ class MixedPath:
         return self.problem.score(B)
 
     def select(self, alpha):
-        """Return a mask of the nonzero edges."""
-        return self.problem.nonzero_edges(self.problem.solve(alpha, self.problem.start()))
+        """Return a mask of the nonzero edges; warn if their parameters have not converged."""
+        problem = self.problem
+        B, has_converged = problem.solve(alpha, problem.start(), FINAL_STEPS)
+        if not has_converged:
+            warn_caller(
+                f"The penalised regressions had not converged after {FINAL_STEPS} steps, so edges "
+                "with parameters near zero are uncertain. Set a larger alpha, or remove columns "
+                "that other columns determine.",
+                ConvergenceWarning,
+            )
+        return problem.nonzero_edges(B)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.stats import binom
+from sklearn.exceptions import ConvergenceWarning
 from structure_rows import (
     CHAIN,
     RARE,
@@ -19,7 +20,7 @@ from structure_rows import (
     three_state_rows,
 )
 
-from skmrf import inference
+from skmrf import MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf.energies import PairwiseEnergy
 from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm
@@ -36,7 +37,7 @@ from skmrf.structure import (
 from skmrf.structure.nodewise import fit_nodes
 from skmrf.structure.pairwise import PairwiseModel, PairwisePath
 from skmrf.structure.path import MAX_RECORDS, EdgeRemoval, Path
-from skmrf.structure.rows import Rows
+from skmrf.structure.rows import Design, Rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -353,3 +354,35 @@ def test_missing_entries_do_not_cause_false_edges():
         X = holes(rng.integers(0, 2, (500, 8)), 0.3, s)
         found.append(len(learner("auto", search="nodewise", random_state=s).fit(X).edges_) > 0)
     assert sum(found) <= binom.isf(RARE, 12, 0.15)
+
+
+# Convergence -------------------------------------------------------------------------------
+
+
+def rows_with_a_threshold(seed, width):
+    """Return rows of three numbers, and of a category that the first number determines."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(size=(200, 3))
+    return np.column_stack([numbers, numbers[:, 0] + width * rng.normal(size=200) > 0])
+
+
+def test_penalised_regressions_of_well_predicted_categories_converge(seed):
+    X = rows_with_a_threshold(seed, 0.1)
+    design = Design.from_rows(X, np.ones(200), np.array([0, 0, 0, 2]))
+    edges = np.array(list(combinations(range(4), 2)))
+    problem = penalised.PenalisedNodes(design, edges, "group-l1")
+    alpha = 0.05 * problem.largest_alpha()
+    B, has_converged = problem.solve(alpha, problem.start())
+    assert has_converged
+    longer, _ = problem.solve(alpha, B, max_steps=2000)
+    np.testing.assert_allclose(B, longer, atol=1e-3)
+
+
+def test_unconverged_penalised_regressions_warn_once(seed, monkeypatch):
+    X = rows_with_a_threshold(seed, 0.0)
+    learner = MRFStructureLearner(search=Penalized(alpha=0.02))
+    assert [0, 3] in edges_of(learner.fit(X))  # the tests treat warnings as errors
+    monkeypatch.setattr(penalised, "FINAL_STEPS", 5)
+    with pytest.warns(ConvergenceWarning, match="larger alpha") as found:
+        learner.fit(X)
+    assert len(found) == 1
