@@ -482,6 +482,7 @@ def count_unique_rows(rows):
     """Return the number of unique rows of integers; for arrays of JAX, of unique hash values."""
     if is_numpy(rows):
         return len(find_unique_rows(rows)[0])
+    # multipliers of a hash; a fixed seed gives the same count in each call
     factors = np.random.default_rng(0).integers(1, 2**31, size=rows.shape[1], dtype=np.int32)
     hashes = namespace(rows).sort((rows.astype(np.int32) * factors).sum(axis=1))
     return 1 + (hashes[1:] != hashes[:-1]).sum()

@@ -46,7 +46,8 @@ def rows_in_memory(data):
     size = max(2, MAX_ENTRIES // (data.X.shape[1] + data.Y.shape[1]))
     if n_rows <= size:
         return data.take(slice(None))
-    return data.take(np.sort(np.random.default_rng(0).permutation(n_rows)[:size]))
+    rng = np.random.default_rng(0)  # the same rows in each part of a fit
+    return data.take(np.sort(rng.permutation(n_rows)[:size]))
 
 
 class MappedSolver(PenalizedSolver):

@@ -257,7 +257,8 @@ class ProductPath(AnnealingPath):
 
     def has_zero_potentials(self):
         """Return whether states of probability zero are common in samples of the reference."""
-        X = self.reference.sample(self.n_chains, np.random.default_rng(0))
+        rng = np.random.default_rng(0)  # the method of "auto" does not depend on random_state
+        X = self.reference.sample(self.n_chains, rng)
         return not self.energy.has_latent and bool((self.energy.log_potential(X) == -np.inf).any())
 
     def draw_reference(self, rng):

@@ -132,6 +132,7 @@ def layered_score(energy, held_out, device=None):
 
         return score
     X = dense_rows(held_out.X)
+    # fixed, so that a resumed fit has the scores of an uninterrupted one
     sites = np.random.default_rng(0).integers(n_visible, size=(N_SITES, len(X)))
     if device is None or not device.keeps(8.0 * X.size):
         return lambda energy, _: float(weights @ _pseudo_log_likelihoods(energy, X, sites))

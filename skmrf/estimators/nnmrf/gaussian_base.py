@@ -68,7 +68,7 @@ def select_class_shrinkage(X, labels, weights, target):
 
 def _folds(n):
     """Return the indices of the training rows and of the left-out rows of each fold."""
-    order = np.random.default_rng(0).permutation(n)
+    order = np.random.default_rng(0).permutation(n)  # the same folds for all classes and targets
     fold = np.arange(n) % min(N_FOLDS, n)
     return [(order[fold != k], order[fold == k]) for k in range(fold.max() + 1)]
 
