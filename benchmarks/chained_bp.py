@@ -44,15 +44,16 @@ from twins import enumerate_structured_sequences
 
 PAPER = {"schedule": "flooding", "damping": 0.0, "max_iter": 20, "tol": 0.0}
 PRINTED = {**PAPER, "order": "index", "conditionals": "bp"}
+N_DRAWS = 100
 LEARNERS = {
     "exact": Exact,
     "CD-1": lambda: CD(n_sweeps=1),
     "CD-100": lambda: CD(n_sweeps=100),
     "BP-CD": lambda: BPCD(n_samples=3000, **PAPER, warm_start=False),
-    "BPChain": lambda: BPChainCD(100, **PRINTED),
-    "BPChain damped": lambda: BPChainCD(100, "bp", damping=0.5),
-    "BPChain corrected": lambda: BPChainCD(100, "bp", corrected=True),
-    "BPChain exact": lambda: BPChainCD(100, "exact"),
+    "BPChain": lambda: BPChainCD(N_DRAWS, **PRINTED),
+    "BPChain damped": lambda: BPChainCD(N_DRAWS, "bp", damping=0.5),
+    "BPChain corrected": lambda: BPChainCD(N_DRAWS, "bp", corrected=True),
+    "BPChain exact": lambda: BPChainCD(N_DRAWS, "exact"),
     "BP": BP,
 }
 SETTINGS = {  # the paper has no beliefs as moments; its printed algorithm is only in its setting
@@ -189,6 +190,8 @@ def run_problem(task, n, instance, seconds, names):
                     for key in ("ess", "inference_converged")
                     if key in state.history.columns
                 }
+                if "ess" in last:
+                    last["ess"] *= N_DRAWS
                 rows.append(
                     {
                         "task": task,
@@ -347,7 +350,7 @@ def main(argv=None):
         note = f"{args.seconds:g} n / 31 processor seconds a fit; standard errors over instances."
         save(args, f"chained_bp_{task}", lines, COLUMNS, [note])
         shown = SCORES["sequences" if task == "sequences" else "models"]
-        extra = {"ess": "effective sample size of 100 draws"}
+        extra = {"ess": f"effective sample size of {N_DRAWS} draws"}
         tables = {task: task_tables(lines, shown | extra)}
         write_tables(args.results / "chained_bp.md", tables)
         for key, ylabel in shown.items():

@@ -76,9 +76,10 @@ class BPChainCD(Learner):
     ``damping=0.0``, ``max_iter=20``, ``tol=0.0``. Propagation often does not converge with it.
 
     ``history_`` has these columns: ``inference_converged`` is the share of converged runs,
-    ``log_partition`` the running estimate of log Z in nats, and ``ess`` the effective sample size
-    of this estimate. ``ess`` does not account for states that the draws miss. If training rows are
-    summed over exactly, it is close to ``n_samples`` as soon as these rows have most of Z.
+    ``n_runs`` the number of runs of belief propagation, ``log_partition`` the running estimate of
+    log Z in nats, and ``ess`` the effective sample size of this estimate, divided by ``n_samples``.
+    ``ess`` does not account for states that the draws miss. If training rows are summed over
+    exactly, it is close to 1 as soon as these rows have most of Z.
 
     References
     ----------
@@ -137,9 +138,9 @@ class BPChainCD(Learner):
         estimates = weights.estimates()
         info = {
             "inference_converged": draws.converged,
-            "n_propagations": float(draws.n_runs),
+            "n_runs": float(draws.n_runs),
             "log_partition": log_mean_exp(estimates),
-            "ess": effective_sample_size(estimates),
+            "ess": effective_sample_size(estimates) / self.n_samples,
         }
         visible, log_weights = draws.X, np.log(draws.counts)
         if self.corrected:

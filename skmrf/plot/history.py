@@ -34,7 +34,7 @@ LABELS = {  # in the order of the panels
     "gradient_max": "gradient, largest entry",
     "learning_rate": "learning rate",
     "n_temperatures": "temperatures per update",
-    "ess": "effective sample size",
+    "ess": "effective sample size (fraction)",
     "least_ess": "smallest ESS (fraction)",
     "distinct": "distinct particles (fraction)",
     "swap_rate": "accepted swaps (fraction)",
@@ -47,6 +47,7 @@ LABELS = {  # in the order of the panels
     "inference_converged": "converged inference (fraction)",
     "inference_iterations": "inference iterations",
     "n_propagations": "propagation iterations",
+    "n_runs": "propagation runs",
     "residual": "message residual",
 }
 LOGARITHMIC = ("gradient_rms", "gradient_max", "learning_rate", "residual")
