@@ -229,6 +229,20 @@ def multiply(left, matrix, right, work):
                 matrix[k, m] += work[k, t] * right[t, m]
 
 
+@inlined
+def scale_binary_pair(matrix, value, curvature):
+    """Multiply a centred gradient of two binary variables by the inverse of its Hessian.
+
+    The eigenvectors are products of (1, 1) and (1, -1). The only nonzero eigenvalue is that of the
+    product of the two differences, ``value``.
+    """
+    a, b, c, d = matrix[0, 0], matrix[0, 1], matrix[1, 0], matrix[1, 1]
+    rest = inverse_or_zero(curvature)
+    shift = 0.25 * (inverse_or_zero(value + curvature) - rest) * (a - b - c + d)
+    matrix[0, 0], matrix[0, 1] = rest * a + shift, rest * b - shift
+    matrix[1, 0], matrix[1, 1] = rest * c - shift, rest * d + shift
+
+
 @kernel
 def precondition_pairs(
     gradient, frequencies, values, vectors, transposed, vector_start, owner, state_start, curvature,
@@ -264,19 +278,19 @@ def precondition_pairs(
                     - frequencies[state_start[j] + t] * gradient[own_i + s * step_i]
                     - frequencies[state_start[i] + s] * gradient[own_j + t * step_j]
                 )
-        at_i, at_j = vector_start[i], vector_start[j]
-        multiply(
-            vectors[at_i : at_i + q * q].reshape(q, q), matrix,
-            transposed[at_j : at_j + r * r].reshape(r, r), work,
-        )  # fmt: skip
-        for k in range(q):
-            for m in range(r):
-                value = 2.0 * values[state_start[i] + k] * values[state_start[j] + m]
-                matrix[k, m] *= inverse_or_zero(value + curvature[start])
-        multiply(
-            transposed[at_i : at_i + q * q].reshape(q, q), matrix,
-            vectors[at_j : at_j + r * r].reshape(r, r), work,
-        )  # fmt: skip
+        if q == 2 and r == 2:
+            value = 2.0 * values[state_start[i] + 1] * values[state_start[j] + 1]
+            scale_binary_pair(matrix, value, curvature[start])
+        else:
+            at_i, at_j = vector_start[i], vector_start[j]
+            left, right = vectors[at_i : at_i + q * q], vectors[at_j : at_j + r * r]
+            left_t, right_t = transposed[at_i : at_i + q * q], transposed[at_j : at_j + r * r]
+            multiply(left.reshape(q, q), matrix, right_t.reshape(r, r), work)
+            for k in range(q):
+                for m in range(r):
+                    value = 2.0 * values[state_start[i] + k] * values[state_start[j] + m]
+                    matrix[k, m] *= inverse_or_zero(value + curvature[start])
+            multiply(left_t.reshape(q, q), matrix, right.reshape(r, r), work)
         for s in range(q):
             for t in range(r):
                 change = matrix[s, t]
