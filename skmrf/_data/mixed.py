@@ -18,7 +18,7 @@ from .column_types import (
 
 N_SHOWN = 8  # names in a warning
 DEGENERATE = r"Columns? .* no maximum\. The model keeps"  # matches warnings
-MAX_STANDARDISED = 1e100  # so that squares are finite
+MAX_STANDARDISED = 1e99  # so that squares are finite
 MAX_SKEWNESS = 1.0  # of columns that are standardised, and not replaced by Gaussian scores
 TAIL = 1e-3  # probability that a normal sample has a value beyond the limit of such columns
 

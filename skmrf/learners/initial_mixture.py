@@ -52,7 +52,7 @@ def normal_beliefs(energy):
     )
 
 
-def impute_normal(X, n_states, weights, rng):
+def impute_normal(X, n_states, weights, rng, shrinkage=0.0):
     """Impute missing entries by draws from one mixture component that is fitted to the rows.
 
     Draws and fits alternate, so that the covariance is estimated from imputed rows.
@@ -68,6 +68,8 @@ def impute_normal(X, n_states, weights, rng):
         Row weights, which sum to 1.
     rng : Generator
         Source of random numbers.
+    shrinkage : float, default=0
+        Weight of its diagonal in the covariance of the component.
 
     Returns
     -------
@@ -89,6 +91,7 @@ def impute_normal(X, n_states, weights, rng):
         mean = weights @ full[:, numbers]
         centred = full[:, numbers] - mean
         covariance = (weights[:, None] * centred).T @ centred + 1e-6 * np.eye(len(numbers))
+        covariance += shrinkage * (np.diag(np.diag(covariance)) - covariance)
     return full
 
 

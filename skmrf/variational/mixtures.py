@@ -294,8 +294,10 @@ class Mixture:
         return X
 
     def _impute_rows(self, X, rng):
-        logs = self._observed_log_densities(X) + self.log_weights[:, None]
-        chosen = np.argmax(logs + rng.gumbel(size=logs.shape), axis=0)
+        noise = rng.gumbel(size=(self.n_components, len(X)))
+        if self.n_components > 1:  # log-densities take long
+            noise += self._observed_log_densities(X) + self.log_weights[:, None]
+        chosen = np.argmax(noise, axis=0)
         noise = rng.normal(size=(len(X), len(self.numbers)))
         X[:, self.numbers] = self._impute_numbers(self._select_numbers(X), chosen, noise)
         if len(self.discrete):

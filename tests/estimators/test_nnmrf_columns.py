@@ -11,8 +11,8 @@ from scipy.stats import chi2_contingency, multivariate_normal
 
 from skmrf import NNMRFClassifier
 from skmrf.estimators.nnmrf import label_screening
-from skmrf.estimators.nnmrf.gaussian_base import precision_on_graph, shrunk_covariance
-from skmrf.estimators.nnmrf.initial_energy import resolve_edges
+from skmrf.estimators.nnmrf.gaussian_base import shrunk_covariance
+from skmrf.estimators.nnmrf.initial_energy import precision_on_graph, resolve_edges
 from skmrf.estimators.nnmrf.label_features import FoldFeatures, find_levels, fit_column
 from skmrf.estimators.nnmrf.label_members import LabelRows, assign_folds
 from skmrf.estimators.nnmrf.label_networks import (

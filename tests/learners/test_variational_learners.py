@@ -1,4 +1,4 @@
-"""Tests of learners by belief propagation and by mean field."""
+"""Tests of learners by belief propagation and by mean field, and of Gaussians of classes."""
 
 import warnings
 
@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 import twins
 from montecarlo import check_draws, check_mean_weight, check_means
+from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
+from sklearn.datasets import make_moons
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from zoo import TABLE_LEARNERS, TABLE_MODELS, VARIATIONAL, ZOO, enumerate_states, model_rows
 
@@ -16,6 +21,13 @@ from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
 from skmrf.estimators.nnmrf.bayes_classifier import warn_if_slow
+from skmrf.estimators.nnmrf.gaussian_base import (
+    DIAGONAL_SHARES,
+    ClassGaussians,
+    Shrinkage,
+    class_tables,
+)
+from skmrf.estimators.nnmrf.label_members import LabelRows
 from skmrf.learners import BP, BPCD, BPChainCD, MeanField, Variational
 from skmrf.variational import belief_propagation, mean_field
 
@@ -318,4 +330,91 @@ def test_fit_warns_about_many_columns_before_it_trains(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="500 columns and 124,750 networks"):
-            NNMRFBayesClassifier(random_state=seed).fit(X, y)
+            NNMRFBayesClassifier("network", random_state=seed).fit(X, y)
+
+
+def _label_rows(y, weights):
+    return LabelRows(np.eye(y.max() + 1)[y], weights / weights.mean(), np.full(len(y), -1))
+
+
+@pytest.mark.parametrize("n_columns", [4, 40])
+@pytest.mark.parametrize("pooling", [1.0, 0.4, 0.0])
+def test_gaussians_of_classes_have_the_densities_of_their_covariances(n_columns, pooling, seed):
+    """With 40 columns, there are fewer rows than columns."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(30) % 3
+    X, Z = rng.normal(size=(30, n_columns)) + y[:, None], rng.normal(size=(5, n_columns))
+    rows = _label_rows(y, rng.uniform(0.5, 1.0, 30))
+    for i, share in enumerate(DIAGONAL_SHARES):
+        model = ClassGaussians(X, rows, Shrinkage(0.7, 1.0, pooling, share))
+        constant = -0.5 * n_columns * np.log(2 * np.pi)
+        for k, log_share in enumerate(rows.log_shares()):
+            normal = multivariate_normal(model.means[k], model.covariance(k))
+            expected = normal.logpdf(Z) + log_share - constant
+            assert_allclose(model.log_joint(Z)[i, :, k], expected, rtol=1e-6)
+
+
+def test_gaussians_of_classes_without_shrinkage_have_the_moments_of_the_rows(seed):
+    rng = np.random.default_rng(seed)
+    y = np.arange(40) % 2
+    X = rng.normal(size=(40, 3)) * (1 + y[:, None]) + y[:, None]
+    rows = _label_rows(y, np.ones(40))
+    parts = [X[y == k] for k in range(2)]
+    model = ClassGaussians(X, rows, Shrinkage(1.0, 0.0, 0.0, 0.0))
+    for k, part in enumerate(parts):
+        assert_allclose(model.means[k], part.mean(axis=0))
+        assert_allclose(model.covariance(k), np.cov(part.T))
+    pooled = ClassGaussians(X, rows, Shrinkage(1.0, 0.0, 1.0, 0.0)).covariance(0)
+    assert_allclose(pooled, sum(np.cov(part.T) for part in parts) / 2)
+    far = ClassGaussians(X, rows, Shrinkage(1.0, 1e9, 1.0, 0.0))
+    assert_allclose(far.means, np.tile(X.mean(axis=0), (2, 1)))
+    assert_allclose(far.covariance(0), np.cov(X.T) * 39 / 38)
+
+
+def test_probabilities_of_categories_are_between_those_of_the_class_and_of_all_rows():
+    rows = _label_rows(np.array([0, 0, 1, 1]), np.ones(4))
+    codes = np.array([[0.0], [0.0], [1.0], [np.nan]])
+    tables = class_tables(codes, np.array([2]), rows, 1.0)
+    pooled = np.array([2.5, 1.5]) / 4
+    assert_allclose(
+        tables[:, 0], [(np.array([2, 0]) + pooled) / 3, (np.array([0, 1]) + pooled) / 2]
+    )
+    half = class_tables(codes, np.array([2]), rows, 0.5)
+    assert_allclose(half, 0.5 * (tables + pooled))
+
+
+def test_default_classifier_has_gaussians_in_wide_tables(seed):
+    rng = np.random.default_rng(seed)
+    y = np.arange(700) % 2
+    X = rng.normal(size=(700, 12)) @ rng.normal(size=(12, 70)) / 3 + rng.normal(size=(700, 70))
+    X[:, :3] += y[:, None]
+    X[:, 69] = rng.random(700) < 0.2 + 0.6 * y
+    train, test = slice(0, 100), slice(100, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = NNMRFBayesClassifier(column_types={69: "categorical"}, random_state=seed)
+        model.fit(X[train], y[train])
+    assert not any(hasattr(density, "energy_") for density in model.densities_)
+    other = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(X[train], y[train])
+    losses = [log_loss(y[test], m.predict_proba(X[test])) for m in (model, other)]
+    assert losses[0] < losses[1] + 0.05
+    drawn = model.sample(2000, y=1, random_state=seed)
+    shares = [density.mixture_.tables[0, 0, 1] for density in model.densities_]
+    assert abs(drawn[:, 69].mean() - shares[1]) < 5 * 0.5 / 2000**0.5
+    hidden = X[:1].copy()
+    hidden[:, :69] = np.nan
+    table = np.where(hidden[0, 69] == 1, shares, np.subtract(1, shares))
+    assert_allclose(model.predict_proba(hidden)[0], table / table.sum())
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "network"])
+def test_default_classifier_selects_the_potentials_by_held_out_rows(kind, seed):
+    """Two moons are far from Gaussian, and networks overfit in the other table."""
+    if kind == "network":
+        X, y = make_moons(300, noise=0.1, random_state=seed)
+    else:
+        y = np.arange(60) % 3
+        X = np.random.default_rng(seed).normal(size=(60, 15)) + 0.3 * y[:, None]
+    chosen = NNMRFBayesClassifier(random_state=seed).fit(X, y)
+    same = NNMRFBayesClassifier(kind, random_state=seed).fit(X, y)
+    np.testing.assert_array_equal(chosen.predict_proba(X), same.predict_proba(X))

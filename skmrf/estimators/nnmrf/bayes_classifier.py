@@ -1,8 +1,9 @@
-"""Classifier with a neural-network Markov random field of each class."""
+"""Classifier with a Markov random field of each class."""
 
 import warnings
 
 import numpy as np
+from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.exceptions import ConvergenceWarning
@@ -19,43 +20,67 @@ from ..._data.classes import (
 from ..._data.column_types import hide_far_values
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import DEGENERATE, learn_columns, warn_degenerate
+from ..._data.transforms import TransformedColumns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_flag, check_generator
 from ..._utils.warn import warn_caller
 from ...learners.initial_mixture import impute_normal
 from ...training.part_reports import PartReports
+from ...variational.mixtures import Mixture
 from .._base import unchanged_on_error
-from .._training import TrainingParameters
+from .._training import TrainingParameters, check_memory
 from .density import NNMRFDensity
-from .density_queries import DensityClassifier
-from .gaussian_base import pooled_covariance, select_class_shrinkage
+from .density_queries import DensityClassifier, class_log_joint
+from .gaussian_base import (
+    N_FOLDS,
+    ClassGaussians,
+    class_tables,
+    pooled_covariance,
+    select_class_gaussians,
+    select_class_shrinkage,
+)
+from .gaussian_potentials import set_mixture
 from .initial_energy import class_rate, resolve_edges, shrinkage_target
+from .label_members import LabelRows, assign_folds
+from .potentials import GaussianPotentials
 
 MAX_COLUMNS = 150  # of a graph that is not complete
-MAX_COLUMNS_OF_COMPLETE_GRAPH = 60
+MAX_COLUMNS_OF_NETWORKS = 60
 
 
 class NNMRFBayesClassifier(DensityClassifier):
-    r"""Classifier with a neural-network Markov random field of each class, by Bayes' rule.
+    r"""Classifier with a Markov random field of each class, by Bayes' rule.
 
     Each class has a density :math:`p(x | y)`: an :class:`NNMRFDensity` of the rows of the class.
-    Rows are classified by Bayes' rule, :math:`p(y | x) \propto p(y) p(x | y)`. By default, the
-    covariance of a class is shrunk towards the pooled within-class covariance. The strength of the
-    shrinkage is selected by cross-validation, so that classes with few rows have a good density
-    too. Values of rounded columns, such as counts, are spread over the numbers that are rounded to
-    them. The densities also give :math:`p(x) = \sum_y p(y) p(x | y)`, and samples of the classes.
+    Rows are classified by Bayes' rule, :math:`p(y | x) \propto p(y) p(x | y)`. The potentials of
+    the densities are neural networks or Gaussian. By default, held-out rows select one of the two.
+    Values of rounded columns, such as counts, are spread over the numbers that are rounded to them.
+    The densities also give :math:`p(x) = \sum_y p(y) p(x | y)`, and samples of the classes.
 
-    The time of a fit grows fast with the number of columns. ``fit`` warns if there are more than 60
-    columns with a complete graph, or more than 150 with another graph.
+    With Gaussian potentials, each class is a Gaussian of the numbers, and its categories are
+    independent. The means, the covariances and the probabilities of the categories are shrunk.
+    Cross-validation selects how much, so that the log loss is small. Such a fit is fast, also with
+    hundreds of columns.
+
+    With networks, the covariance of a class is shrunk towards the pooled within-class covariance,
+    so that classes with few rows have a good density too. The time of a fit grows fast with the
+    number of columns. ``fit`` warns if there are more than 60 columns with a complete graph, or
+    more than 150 with another graph.
 
     Parameters
     ----------
-    potentials : {"network"} or NetworkPotentials, default="network"
-        Potentials of the densities. "network" selects :class:`~skmrf.NetworkPotentials` with
-        default parameters. An instance has its own parameters, which ``set_params`` and grid
-        searches name ``potentials__graph``, ``potentials__learner__n_components`` etc. With a name,
-        they cannot be set. They apply to the density of each class. ``warm_start=True`` raises an
-        error.
+    potentials : {"auto", "gaussian", "network"} or NetworkPotentials, default="auto"
+        Potentials of the densities.
+
+        - "auto": Gaussian with more than 60 columns. Otherwise both kinds are learned from four
+          fifths of the rows, and the kind with the smaller log loss of the other rows is selected.
+          With a single class, "auto" is "network".
+        - "gaussian": Gaussian, with shrunk means and covariances.
+        - "network": :class:`~skmrf.NetworkPotentials` with default parameters.
+        - An instance of :class:`~skmrf.NetworkPotentials` has its own parameters, which
+          ``set_params`` and grid searches name ``potentials__graph``,
+          ``potentials__learner__n_components`` etc. With a name, they cannot be set. They apply to
+          the density of each class. ``warm_start=True`` raises an error.
     column_types : "auto", str, list of str, or dict, default="auto"
         Types of the columns: "continuous", "non-negative", "bounded", "integer", "ordinal",
         "categorical" or "boolean". "auto" detects the types. Booleans, text and categorical data
@@ -96,9 +121,9 @@ class NNMRFBayesClassifier(DensityClassifier):
     class_prior_ : ndarray of shape (n_classes,)
         Prior probability of each class.
     densities_ : list of NNMRFDensity
-        Density of each class. Its rows have continuous columns that are transformed, and then
-        standardised over all classes. Categories are replaced by their positions in
-        ``categories_``.
+        Density of each class. Those with networks have the attribute ``energy_``. The rows of the
+        densities have continuous columns that are transformed, and then standardised over all
+        classes. Categories are replaced by their positions in ``categories_``.
     column_types_ : list of str
         Type of each column.
     categories_ : list of ndarray
@@ -112,7 +137,7 @@ class NNMRFBayesClassifier(DensityClassifier):
 
     See Also
     --------
-    NNMRFClassifier : Discriminative classifier, which is faster and usually more accurate.
+    NNMRFClassifier : Discriminative classifier, which is usually more accurate.
     NNMRFDensity : Density of continuous and categorical columns.
     sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis : Classifier with a Gaussian density
         for each class.
@@ -134,7 +159,7 @@ class NNMRFBayesClassifier(DensityClassifier):
 
     def __init__(
         self,
-        potentials="network",
+        potentials="auto",
         *,
         column_types="auto",
         categories="auto",
@@ -177,18 +202,25 @@ class NNMRFBayesClassifier(DensityClassifier):
             If ``X`` has infinite values, text in a column whose type is not "categorical", or a
             column without observed entries, if ``priors`` are not probabilities of the classes, if
             ``potentials`` or one of its parameters is invalid, or if the networks need more than
-            its ``max_bytes``.
+            its ``max_bytes``, or the covariances of Gaussian potentials more than 4 GiB.
         """
         with unchanged_on_error(self):
             networks = self._check_networks()
             table, cells = self._read_table(X, y, sample_weight, networks)
-            warn_if_slow(networks.graph, table.rows.shape[1])
             priors = check_priors(self.priors, table.shares)
-            reports = PartReports(self, X, y, len(table.classes))
+            kinds = self._candidate_kinds(table)
+            reports = PartReports(self, X, y, len(kinds) * len(table.classes))
             rng = check_generator(self.random_state)
             rng = reports.begin(rng, *table[:-1], vars(table.columns))
-            seeds = rng.integers(2**31, size=len(table.classes)).tolist()
-            densities = self._learn_densities(networks, table, seeds, reports)
+            seeds, trial_seeds = rng.integers(2**31, size=(2, len(table.classes))).tolist()
+            if len(kinds) > 1:
+                kinds = [self._select_kind(networks, table, trial_seeds, reports)]
+            if kinds[0] == "gaussian":
+                names = "density of a class", "densities of classes"
+                tasks = _gaussian_tasks(networks, table, self.verbose)
+                densities = reports.learn(*names, _set_gaussian, tasks, brief=_set_gaussian)
+            else:
+                densities = self._learn_densities(networks, table, seeds, reports)
             fitted = {
                 "classes_": table.classes,
                 "class_prior_": priors,
@@ -242,7 +274,8 @@ class NNMRFBayesClassifier(DensityClassifier):
         return networks
 
     def _learn_densities(self, networks, table, seeds, reports):
-        """Return the fitted density of each class."""
+        """Return the fitted density of each class with networks."""
+        warn_if_slow(networks.graph, table.rows.shape[1])
         rows = _impute_unobserved_columns(table.rows, table.labels)
         shared = _shared_parameters(networks, table._replace(rows=rows))
         columns = _column_parameters(table.columns)
@@ -260,6 +293,69 @@ class NNMRFBayesClassifier(DensityClassifier):
             warnings.filterwarnings("ignore", message=DEGENERATE)
             return reports.learn(*names, NNMRFDensity.fit, tasks, **options)
 
+    def _candidate_kinds(self, table):
+        """Return the kinds of potentials between which held-out rows select."""
+        is_auto = isinstance(self.potentials, str) and self.potentials == "auto"
+        if is_auto and len(table.classes) > 1 and table.rows.shape[1] <= MAX_COLUMNS_OF_NETWORKS:
+            return ["gaussian", "network"]
+        is_gaussian = isinstance(self.potentials, str) and self.potentials != "network"
+        return ["gaussian" if is_gaussian else "network"]
+
+    def _select_kind(self, networks, table, seeds, reports):
+        """Return the kind of potentials with the smaller log loss of a fifth of the rows."""
+        rows = _labelled_rows(table)
+        folds = assign_folds(table.labels, N_FOLDS, np.random.default_rng(0))
+        rows = rows._replace(folds=np.where(folds == 0, 0, -1))
+        kept, left = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
+        if not len(left):
+            return "gaussian"
+        weights = None if table.weights is None else table.weights[kept]
+        part = table._replace(rows=table.rows[kept], labels=table.labels[kept], weights=weights)
+        tasks, losses = _gaussian_tasks(networks, part, self.verbose), {}
+        densities = {"network": self._learn_densities(networks, part, seeds, reports)}
+        densities["gaussian"] = [_set_gaussian(*task) for task in tasks]
+        for kind, models in densities.items():
+            logs = np.zeros(rows.targets.shape)
+            logs[left] = class_log_joint(models, np.log(table.shares), table.rows[left])
+            losses[kind] = rows.held_out_loss(log_softmax(logs, axis=1))
+        is_worse = losses["network"] >= losses["gaussian"]
+        return "gaussian" if is_worse or reports.interrupted else "network"
+
+
+def _labelled_rows(table):
+    """Return the labels and weights of a table, without folds."""
+    weights = np.ones(len(table.rows)) if table.weights is None else table.weights
+    targets, folds = np.eye(len(table.classes))[table.labels], np.full(len(table.rows), -1)
+    return LabelRows(targets, weights / weights.mean(), folds)
+
+
+def _gaussian_tasks(networks, table, verbose):
+    """Return the arguments of :func:`_set_gaussian` for each class."""
+    columns, rows = table.columns, _labelled_rows(table)
+    _check_covariances(networks, len(columns.continuous), len(table.classes))
+    n_states, codes = columns.n_states[columns.discrete], table.rows[:, columns.discrete]
+    X = _impute_without_labels(table.rows[:, columns.continuous], rows.weights)
+    rng = np.random.default_rng(0)
+    shrinkage, factor = select_class_gaussians(X, codes, n_states, rows, rng)
+    gaussians = ClassGaussians(X, rows, shrinkage)
+    tables = class_tables(codes, n_states, rows, factor)
+    encoder, parts = TransformedColumns.identity(columns), _column_parameters(columns)
+    models = [NNMRFDensity(GaussianPotentials(1), **parts, verbose=verbose) for _ in table.classes]
+    return [(model, encoder, gaussians, tables, k) for k, model in enumerate(models)]
+
+
+def _check_covariances(networks, n_numbers, n_classes):
+    """Raise a ValueError if the covariances need more memory than ``max_bytes``."""
+    n_entries, remedy = n_classes * n_numbers**2, "Select columns."
+    check_memory(n_entries, networks.max_bytes, "entries of covariances", remedy)
+
+
+def _set_gaussian(density, columns, gaussians, tables, k):
+    """Set the Gaussian of a class as the distribution of a density; return the density."""
+    parts = gaussians.means[k], gaussians.covariance(k), tables[k]
+    parts = [part[None] for part in parts]
+    return set_mixture(density, columns, Mixture(columns.n_states, np.zeros(1), *parts))
+
 
 def warn_if_slow(graph, n_columns):
     """Warn if the table has so many columns that a fit is slow.
@@ -272,14 +368,14 @@ def warn_if_slow(graph, n_columns):
         Number of columns of the table.
     """
     is_complete = isinstance(graph, str) and graph == "complete"
-    limit = MAX_COLUMNS_OF_COMPLETE_GRAPH if is_complete else MAX_COLUMNS
+    limit = MAX_COLUMNS_OF_NETWORKS if is_complete else MAX_COLUMNS
     if n_columns <= limit:
         return
     networks = f" and {n_columns * (n_columns - 1) // 2:,} networks of pairs" if is_complete else ""
     warn_caller(
-        f"NNMRFBayesClassifier is slow with {n_columns} columns{networks}: a fit can take "
-        f"many minutes. Select at most {limit} columns, for example with SelectKBest of "
-        "scikit-learn, or use NNMRFClassifier, which is fast with hundreds of columns."
+        f"NNMRFBayesClassifier with networks is slow with {n_columns} columns{networks}: a fit can "
+        f"take many minutes. Select at most {limit} columns, for example with SelectKBest of "
+        "scikit-learn, or use potentials='gaussian', which is fast with hundreds of columns."
     )
 
 
@@ -375,6 +471,19 @@ def _impute_numbers(X, labels, weights):
         here = labels == k
         X[here] = impute_normal(X[here], numbers, weights[here] / weights[here].sum(), rng)
     return X
+
+
+def _impute_without_labels(X, weights):
+    """Impute missing numbers of a wide table by draws from one normal distribution.
+
+    Draws from distributions of the classes would make the log loss of left-out rows too small. The
+    covariance is shrunk, and with fewer rows than columns the columns are independent.
+    """
+    (n_rows, n), rng, shares = X.shape, np.random.default_rng(0), weights / weights.sum()
+    if n_rows < n:
+        draws = rng.normal(np.nanmean(X, axis=0), np.nanstd(X, axis=0), X.shape)
+        return np.where(np.isnan(X), draws, X)
+    return impute_normal(X, np.zeros(n, int), shares, rng, shrinkage=n / (n + n_rows))
 
 
 def _fit_density_briefly(density, rows, y, weights):

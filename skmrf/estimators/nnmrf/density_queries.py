@@ -154,7 +154,8 @@ class DensityClassifier(TableClassifier):
     @property
     def _networks(self):
         """Parameters of the networks of all classes."""
-        return make_potentials(self.potentials, type(self).__name__, ("network",))
+        names = type(self).__name__, ("network",), ("auto", "gaussian")
+        return make_potentials(self.potentials, *names)
 
     def predict_joint_log_proba(self, X):
         """Return ``log p(x, y)``, which is ``log p(y) + log p(x | y)``, of each row and class.
@@ -177,7 +178,7 @@ class DensityClassifier(TableClassifier):
         logs = []
         for columns in cell_points(rows, encoder, self._cells):
             codes = encoder.encode(columns)
-            logs.append(_class_log_joint(*parts, codes) - encoder.log_scale(codes)[:, None])
+            logs.append(class_log_joint(*parts, codes) - encoder.log_scale(codes)[:, None])
         return np.logaddexp.reduce(logs) - np.log(len(logs))
 
     def score_samples(self, X):
@@ -267,13 +268,13 @@ class DensityClassifier(TableClassifier):
 
 def _with_density(model, kind):
     """Return a fitted model that scores and samples a kind of density; the model is not changed."""
-    if model.potentials.density == kind:
+    if model._is_gaussian or model.potentials.density == kind:
         return model
     networks = clone(model.potentials).set_params(density=kind)
     return copy(model).set_params(potentials=networks)
 
 
-def _class_log_joint(densities, log_prior, rows):
+def class_log_joint(densities, log_prior, rows):
     """Return ``log p(x, y)`` of each row and each class, shape (n_rows, n_classes)."""
     if not len(rows):
         return np.empty((0, len(densities)))

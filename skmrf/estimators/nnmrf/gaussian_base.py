@@ -1,11 +1,22 @@
-"""Estimators of Gaussian models: shrunk covariances, and precision matrices on a graph."""
+"""Estimators of Gaussian models: shrunk covariances, and Gaussians of classes."""
+
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_softmax
+
+from .label_members import assign_folds
 
 MIN_ROWS = 4  # with fewer rows the covariance is the target
 MIN_VARIANCE = 1e-6  # of a standardised column
-MAX_CHANGE = 1e-8  # of a covariance in a sweep that has converged
 N_FOLDS, SHRINKAGES = 5, (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+# Candidates for the Gaussians of classes. The first ones are chosen if no rows are held out.
+FACTORS = 1.0, 0.85, 0.7, 0.5, 0.35, 0.25, 0.15
+THRESHOLDS = 0.0, 1.0, 2.0, 3.0
+POOLINGS = 1.0, 0.8, 0.5, 0.2, 0.0
+DIAGONAL_SHARES = np.array([1.0, 0.75, 0.5, 0.35, 0.2, 0.1, 0.03, 0.01, 0.003])
+MAX_CLASS_WORK = 1.5e9  # of n_classes * min(n_rows, n)**3, for covariances of single classes
+MAX_SELECTION_ROWS, MANY_ROWS, FEW_ROWS = 5000, 1000, 300
 
 
 def shrunk_covariance(X, weights, target, shrinkage="auto"):
@@ -82,45 +93,6 @@ def _min_shrinkage(n, m):
     return 0.01 * m / (n + m)
 
 
-def gaussian_base(X, numbers, weights, edges, target=None, shrinkage="auto"):
-    """Fit a Gaussian with the edges of a graph; return its mean and its precision matrix.
-
-    On the edges of the graph, the covariances of the Gaussian are the shrunk covariances of the
-    rows. The precision is zero for pairs without an edge.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-        Encoded rows without missing entries.
-    numbers : ndarray of int of shape (n_numbers,)
-        Indices of the continuous columns.
-    weights : ndarray of shape (n_rows,)
-        Weights of the rows, with sum 1.
-    edges : ndarray of shape (n_edges, 2)
-        Pairs of column indices.
-    target : ndarray of shape (n_numbers, n_numbers), optional
-        Target of the shrinkage. By default it is the diagonal of the covariance.
-    shrinkage : "auto" or float, default="auto"
-        Weight of the target. "auto" selects it by cross-validation of the log-likelihood.
-
-    Returns
-    -------
-    mean : ndarray of shape (n_numbers,)
-        Mean of the Gaussian.
-    precision : ndarray of shape (n_numbers, n_numbers)
-        Precision matrix of the Gaussian.
-    """
-    m, X = len(numbers), X[:, numbers]
-    if target is None:
-        target = np.diag(weights @ (X - weights @ X) ** 2)
-    floor = MIN_VARIANCE * np.eye(m)
-    mean, covariance = shrunk_covariance(X, weights, target + floor, shrinkage)
-    place = np.full(max(edges.max(initial=0), numbers.max(initial=0)) + 1, -1)
-    place[numbers] = np.arange(m)
-    among = place[edges]
-    return mean, precision_on_graph(covariance + floor, among[(among >= 0).all(axis=1)])
-
-
 def pooled_covariance(X, labels, weights):
     """Return the pooled within-class covariance, shrunk towards its diagonal.
 
@@ -158,42 +130,297 @@ def _log_densities(residuals, covariance):
     return -0.5 * (white * white).sum(axis=0) - np.log(np.diag(root)).sum()
 
 
-def precision_on_graph(covariance, edges, *, max_iter=100):
-    """Return the precision matrix of the Gaussian with given covariances on a graph's edges.
+# Gaussians of classes ----------------------------------------------------------------------------
 
-    The precision is zero for pairs without an edge. Each variable is regressed on its neighbours
-    in turn (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, algorithm 17.1).
-    Nearly singular covariances may need more than ``max_iter`` sweeps. The covariances on the edges
-    are then approximate, but the precision matrix is always positive definite.
+
+class Shrinkage(NamedTuple):
+    """Strengths of the shrinkage of the Gaussians of classes.
+
+    Attributes
+    ----------
+    factor : float
+        Factor of the differences between the means of the classes and the mean of all rows.
+    threshold : float
+        Number of standard errors by which each difference is reduced before that, at most to 0.
+    pooling : float
+        Weight of the pooled within-class covariance in the covariance of a class.
+    diagonal : float
+        Weight of its diagonal in the covariance.
     """
-    n = len(covariance)
-    if len(edges) == n * (n - 1) // 2:
-        precision = np.linalg.inv(covariance)
-        return 0.5 * (precision + precision.T)
-    neighbours = [np.concatenate([edges[edges[:, 0] == i, 1], edges[edges[:, 1] == i, 0]])
-                  for i in range(n)]  # fmt: skip
-    W = covariance.copy()
-    coefficients = [np.zeros(0)] * n
-    for _ in range(max_iter):
-        before = W.copy()
-        for i, near in enumerate(neighbours):
-            coefficients[i] = np.linalg.solve(W[np.ix_(near, near)], covariance[near, i])
-            others = np.arange(n) != i
-            W[others, i] = W[i, others] = W[np.ix_(others, near)] @ coefficients[i]
-        if np.abs(W - before).max() < MAX_CHANGE:
-            break
-    precision = np.zeros((n, n))
-    for i, near in enumerate(neighbours):
-        rest = covariance[i, i] - W[i, near] @ coefficients[i]
-        precision[i, i] = 1.0 / max(rest, 1e-9 * covariance[i, i])
-        precision[i, near] = -coefficients[i] * precision[i, i]
-    return _make_positive_definite(0.5 * (precision + precision.T))
+
+    factor: float
+    threshold: float
+    pooling: float = 1.0
+    diagonal: float = 1.0
 
 
-def _make_positive_definite(precision):
-    """Halve the off-diagonal entries of a precision matrix until it is positive definite."""
-    diagonal = np.diag(precision)
-    size = np.sqrt(np.outer(diagonal, diagonal))
-    while len(size) and np.linalg.eigvalsh(precision / size)[0] < 1e-9:
-        precision = 0.5 * (precision + np.diag(diagonal))
-    return precision
+class ClassGaussians:
+    """Gaussian of each class, with a shrunk mean and a shrunk covariance.
+
+    The covariances are those about the shrunk means, so a part of the differences between the
+    classes is in the covariances instead of the means.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n)
+        Rows of numbers without missing entries.
+    rows : LabelRows
+        Labels and weights. The mean of the weights is about 1.
+    shrinkage : Shrinkage
+        Strengths of the shrinkage.
+
+    Attributes
+    ----------
+    means : ndarray of shape (n_classes, n)
+        Shrunk means.
+    """
+
+    def __init__(self, X, rows, shrinkage):
+        self.rows, self.shrinkage = rows, shrinkage
+        self.counts = rows.weights @ rows.targets
+        self.total = self.counts.sum()
+        self.means = self._shrink_means(X)
+        self.residuals = X - rows.targets @ self.means
+
+    def _shrink_means(self, X):
+        rows = self.rows
+        means = rows.targets.T @ (rows.weights[:, None] * X) / self.counts[:, None]
+        variances = self._pooled_weights @ (X - rows.targets @ means) ** 2
+        mean = self.counts @ means / self.total
+        errors = np.sqrt(np.maximum(1 / self.counts - 1 / self.total, 0.0)[:, None] * variances)
+        sizes = np.maximum(np.abs(means - mean) - self.shrinkage.threshold * errors, 0.0)
+        return mean + self.shrinkage.factor * np.sign(means - mean) * sizes
+
+    @property
+    def _pooled_weights(self):
+        return self.rows.weights / max(self.total - len(self.counts), 0.5 * self.total)
+
+    def _row_weights(self, k):
+        """Return the weight of each row in the covariance of a class."""
+        own = self.rows.weights * self.rows.targets[:, k] / max(self.counts[k] - 1, 0.5)
+        pooling = self.shrinkage.pooling
+        return pooling * self._pooled_weights + (1 - pooling) * own
+
+    def covariance(self, k):
+        """Return the shrunk covariance of a class, shape (n, n)."""
+        weights = self._row_weights(k)
+        S = (weights[:, None] * self.residuals).T @ self.residuals
+        return _shrink(S, np.diag(np.maximum(np.diag(S), MIN_VARIANCE)), self.shrinkage.diagonal)
+
+    def log_joint(self, X):
+        """Return ``log p(x, y)``, up to a constant, for each weight of the diagonal.
+
+        The result has shape (n_diagonal_shares, n_rows, n_classes).
+        """
+        out, spectrum = np.empty((len(DIAGONAL_SHARES), len(X), len(self.means))), None
+        for k, mean in enumerate(self.means):
+            if spectrum is None or self.shrinkage.pooling < 1:
+                spectrum = self._spectrum(k)
+            out[:, :, k] = _log_densities_of_shares(X - mean, *spectrum)
+        return out + self.rows.log_shares()
+
+    def _spectrum(self, k):
+        """Return the standard deviations, and the principal axes of the correlations of a class."""
+        weights = self._row_weights(k)
+        used = weights > 0
+        Z = np.sqrt(weights[used])[:, None] * self.residuals[used]
+        deviations = np.sqrt(np.maximum((Z**2).sum(axis=0), MIN_VARIANCE))
+        Z /= deviations
+        if len(Z) >= Z.shape[1]:
+            return deviations, *np.linalg.eigh(Z.T @ Z)
+        variances, axes = np.linalg.eigh(Z @ Z.T)
+        kept = variances > 1e-9 * max(variances.max(initial=0.0), MIN_VARIANCE)
+        variances, axes = variances[kept], axes[:, kept]
+        return deviations, variances, Z.T @ axes / np.sqrt(variances)
+
+
+def _log_densities_of_shares(residuals, deviations, variances, axes):
+    """Return Gaussian log-densities for each weight of the diagonal, up to a constant.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n_rows, n)
+        Differences of the rows from the mean.
+    deviations : ndarray of shape (n,)
+        Standard deviations.
+    variances, axes : ndarray of shape (r,) and (n, r)
+        Positive eigenvalues of the correlation matrix, and their eigenvectors.
+
+    Returns
+    -------
+    ndarray of shape (n_diagonal_shares, n_rows)
+        Log-densities.
+    """
+    Z, shares = residuals / deviations, DIAGONAL_SHARES[:, None]
+    squares = (Z @ axes) ** 2
+    mixed = (1 - shares) * np.maximum(variances, 0.0) + shares
+    logs = np.log(mixed).sum(axis=1, keepdims=True) + 2 * np.log(deviations).sum()
+    n_other = len(deviations) - len(variances)
+    rest = np.maximum((Z**2).sum(axis=1) - squares.sum(axis=1), 0.0) if n_other else 0.0
+    return -0.5 * ((1 / mixed) @ squares.T + rest / shares + logs + n_other * np.log(shares))
+
+
+def class_tables(codes, n_states, rows, factor):
+    """Return the probabilities of the states of discrete variables in each class.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_discrete)
+        State codes; nan for missing entries.
+    n_states : ndarray of int, shape (n_discrete,)
+        Number of states of each variable.
+    rows : LabelRows
+        Labels and weights.
+    factor : float
+        Factor of the differences between the probabilities of the classes and those of all rows.
+
+    Returns
+    -------
+    ndarray of shape (n_classes, n_discrete, n_slots)
+        Probabilities, 0 beyond the last state of a variable.
+    """
+    weights = rows.weights[:, None] * rows.targets
+    out = np.zeros((weights.shape[1], len(n_states), int(n_states.max(initial=1))))
+    for d, q in enumerate(n_states):
+        counts = weights.T @ (codes[:, d, None] == np.arange(q))
+        pooled = (counts.sum(axis=0) + 1 / q) / (counts.sum() + 1)
+        own = (counts + pooled) / (counts.sum(axis=1, keepdims=True) + 1)
+        out[:, d, :q] = pooled + factor * (own - pooled)
+    return out
+
+
+def select_class_gaussians(X, codes, n_states, rows, rng):
+    """Select the shrinkage of the Gaussians and of the tables of classes by cross-validation.
+
+    The selected values have the smallest log loss of left-out rows or, with a single class, the
+    largest likelihood. The covariances of the classes are pooled if other covariances would take
+    too long.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n)
+        Rows of numbers without missing entries.
+    codes : ndarray of shape (n_rows, n_discrete)
+        State codes of the discrete variables; nan for missing entries.
+    n_states : ndarray of int, shape (n_discrete,)
+        Number of states of each discrete variable.
+    rows : LabelRows
+        Labels and weights of the rows.
+    rng : Generator
+        Random numbers of the folds.
+
+    Returns
+    -------
+    shrinkage : Shrinkage
+        Shrinkage of the Gaussians.
+    factor : float
+        Shrinkage of the tables, as in :func:`class_tables`.
+
+    References
+    ----------
+    J. H. Friedman, "Regularized discriminant analysis", Journal of the American Statistical
+    Association 84 (1989).
+
+    R. Tibshirani, T. Hastie, B. Narasimhan and G. Chu, "Class prediction by nearest shrunken
+    centroids", Statistical Science 18 (2003).
+    """
+    search = ShrinkageSearch(X, rows, rng)
+    for factor in FACTORS:
+        search.add(Shrinkage(factor, 0.0))
+    for threshold in THRESHOLDS[1:]:
+        search.add(Shrinkage(1.0, threshold))
+    factor, threshold, *_ = search.best
+    for other in FACTORS[1:] if threshold else ():
+        search.add(Shrinkage(other, threshold))
+    for other in THRESHOLDS[1:] if factor < 1 and not threshold else ():
+        search.add(Shrinkage(factor, other))
+    factor, threshold, *_ = search.best
+    if rows.targets.shape[1] * float(min(search.X.shape)) ** 3 <= MAX_CLASS_WORK:
+        for pooling in POOLINGS[1:]:
+            for means in sorted({(1.0, 0.0), (factor, threshold)}):
+                search.add(Shrinkage(*means, pooling))
+    return search.best, search.select_table_factor(codes[search.chosen], n_states)
+
+
+class ShrinkageSearch:
+    """Search for the shrinkage of the Gaussians of classes by cross-validation.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n)
+        Rows of numbers without missing entries. At most 5,000 random rows are used.
+    rows : LabelRows
+        Labels and weights.
+    rng : Generator
+        Random numbers of the folds.
+
+    Attributes
+    ----------
+    best : Shrinkage
+        Shrinkage with the smallest loss.
+    chosen : ndarray of int
+        Indices of the rows that are used.
+    """
+
+    def __init__(self, X, rows, rng):
+        order = rng.permutation(len(X))[:MAX_SELECTION_ROWS]
+        self.chosen, self.best, self.loss = np.sort(order), None, np.inf
+        self.X, rows = X[self.chosen], rows.select(self.chosen)
+        labels = rows.targets.argmax(axis=1)
+        n_folds = 3 if len(self.X) > MANY_ROWS else N_FOLDS
+        n_repeats = 3 if len(self.X) <= FEW_ROWS else 1
+        self.repeats = [
+            rows._replace(folds=assign_folds(labels, n_folds, rng)) for _ in range(n_repeats)
+        ]
+
+    def add(self, shrinkage):
+        """Compute the loss of a shrinkage of the means with each weight of the diagonal."""
+        logs = [self._held_out(rows, shrinkage) for rows in self.repeats]
+        for i, share in enumerate(DIAGONAL_SHARES.tolist()):
+            loss = self._loss([part[i] for part in logs])
+            if self.best is None or loss < self.loss:
+                self.loss, self.best = loss, shrinkage._replace(diagonal=share)
+                self.logs = [part[i] for part in logs]
+
+    def _held_out(self, rows, shrinkage):
+        logs = np.zeros((len(DIAGONAL_SHARES), *rows.targets.shape))
+        for kept, left in _label_folds(rows):
+            gaussians = ClassGaussians(self.X[kept], rows.select(kept), shrinkage)
+            logs[:, left] = gaussians.log_joint(self.X[left])
+        return logs
+
+    def _loss(self, logs):
+        if logs[0].shape[1] > 1:
+            logs = [log_softmax(part, axis=-1) for part in logs]
+        pairs = zip(self.repeats, logs, strict=True)
+        return float(np.mean([rows.held_out_loss(part) for rows, part in pairs]))
+
+    def select_table_factor(self, codes, n_states):
+        """Return the shrinkage of the tables with the smallest loss, given the best Gaussians."""
+        found = np.inf, FACTORS[0]
+        for factor in FACTORS if len(n_states) else ():
+            logs = []
+            for rows, numbers in zip(self.repeats, self.logs, strict=True):
+                part = numbers.copy()
+                for kept, left in _label_folds(rows):
+                    tables = class_tables(codes[kept], n_states, rows.select(kept), factor)
+                    part[left] += _table_logs(tables, codes[left])
+                logs.append(part)
+            found = min(found, (self._loss(logs), factor))
+        return found[1]
+
+
+def _label_folds(rows):
+    """Return the indices of the training rows and of the left-out rows of each fold."""
+    folds = [(np.flatnonzero(rows.folds != k), np.flatnonzero(rows.folds == k))
+             for k in range(rows.n_folds)]  # fmt: skip
+    return [(kept, left) for kept, left in folds if len(left)]
+
+
+def _table_logs(tables, codes):
+    """Return the log-probability of the observed states of each row, shape (n_rows, n_classes)."""
+    total = np.zeros((len(codes), len(tables)))
+    for d, column in enumerate(codes.T):
+        seen = ~np.isnan(column)
+        total[seen] += np.log(tables[:, d, column[seen].astype(int)]).T
+    return total

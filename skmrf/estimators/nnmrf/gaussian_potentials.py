@@ -84,6 +84,32 @@ def fit_gaussians(model, n_components, X, sample_weight):
     return fitted
 
 
+def set_mixture(model, columns, mixture):
+    """Set the fitted attributes of a density with Gaussian potentials; return the density.
+
+    Parameters
+    ----------
+    model : NNMRFDensity
+        Density without fitted attributes.
+    columns : TransformedColumns
+        Encoder of the rows.
+    mixture : Mixture
+        Distribution of the encoded rows.
+
+    Returns
+    -------
+    NNMRFDensity
+        The density.
+    """
+    fitted = fitted_attributes(None, history={"epoch": [1], "n_updates": [1]}, n_iter=1)
+    del fitted["energy_"]
+    vars(model).update(fitted)
+    model.mixture_, model._columns, model._interrupted = mixture, columns, False
+    model.categories_, model.column_types_ = columns.categories, columns.types
+    model.n_features_in_ = len(columns.names)
+    return model
+
+
 def learn_transformed_columns(X, columns, names, column_types, categories, weights):
     """Return an encoder fitted to training rows.
 

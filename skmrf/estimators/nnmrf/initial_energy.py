@@ -14,7 +14,7 @@ from ...learners import Variational
 from ...learners.initial_mixture import impute_normal
 from ...training import AdaptiveRate
 from .._training import TrainingParameters, check_memory
-from .gaussian_base import gaussian_base
+from .gaussian_base import MIN_VARIANCE, shrunk_covariance
 from .scores import held_out_score
 
 # Parameters of the networks and of the estimator that must not change if training continues.
@@ -33,6 +33,7 @@ WINDOW_OF_CLASS = 40  # epochs; training on the rows of a class ends after 100 e
 RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
 MIN_PATIENCE = 300  # updates without a better score
 MAX_UPDATES = 3000
+MAX_CHANGE = 1e-8  # of a covariance in a sweep that has converged
 
 
 def fixed_parameters(density, networks):
@@ -238,6 +239,86 @@ def _quadratic_term(networks, X, weights, columns, edges):
         target = shrinkage_target(networks.prior_covariance, columns)
         return gaussian_base(X, numbers, weights, edges, target, networks.shrinkage)
     return np.zeros(len(numbers)), networks.base * (2.0 * np.eye(len(numbers)))
+
+
+def gaussian_base(X, numbers, weights, edges, target=None, shrinkage="auto"):
+    """Fit a Gaussian with the edges of a graph; return its mean and its precision matrix.
+
+    On the edges of the graph, the covariances of the Gaussian are the shrunk covariances of the
+    rows. The precision is zero for pairs without an edge.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        Encoded rows without missing entries.
+    numbers : ndarray of int of shape (n_numbers,)
+        Indices of the continuous columns.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows, with sum 1.
+    edges : ndarray of shape (n_edges, 2)
+        Pairs of column indices.
+    target : ndarray of shape (n_numbers, n_numbers), optional
+        Target of the shrinkage. By default it is the diagonal of the covariance.
+    shrinkage : "auto" or float, default="auto"
+        Weight of the target. "auto" selects it by cross-validation of the log-likelihood.
+
+    Returns
+    -------
+    mean : ndarray of shape (n_numbers,)
+        Mean of the Gaussian.
+    precision : ndarray of shape (n_numbers, n_numbers)
+        Precision matrix of the Gaussian.
+    """
+    m, X = len(numbers), X[:, numbers]
+    if target is None:
+        target = np.diag(weights @ (X - weights @ X) ** 2)
+    floor = MIN_VARIANCE * np.eye(m)
+    mean, covariance = shrunk_covariance(X, weights, target + floor, shrinkage)
+    place = np.full(max(edges.max(initial=0), numbers.max(initial=0)) + 1, -1)
+    place[numbers] = np.arange(m)
+    among = place[edges]
+    return mean, precision_on_graph(covariance + floor, among[(among >= 0).all(axis=1)])
+
+
+def precision_on_graph(covariance, edges, *, max_iter=100):
+    """Return the precision matrix of the Gaussian with given covariances on a graph's edges.
+
+    The precision is zero for pairs without an edge. Each variable is regressed on its neighbours
+    in turn (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, algorithm 17.1).
+    Nearly singular covariances may need more than ``max_iter`` sweeps. The covariances on the edges
+    are then approximate, but the precision matrix is always positive definite.
+    """
+    n = len(covariance)
+    if len(edges) == n * (n - 1) // 2:
+        precision = np.linalg.inv(covariance)
+        return 0.5 * (precision + precision.T)
+    neighbours = [np.concatenate([edges[edges[:, 0] == i, 1], edges[edges[:, 1] == i, 0]])
+                  for i in range(n)]  # fmt: skip
+    W = covariance.copy()
+    coefficients = [np.zeros(0)] * n
+    for _ in range(max_iter):
+        before = W.copy()
+        for i, near in enumerate(neighbours):
+            coefficients[i] = np.linalg.solve(W[np.ix_(near, near)], covariance[near, i])
+            others = np.arange(n) != i
+            W[others, i] = W[i, others] = W[np.ix_(others, near)] @ coefficients[i]
+        if np.abs(W - before).max() < MAX_CHANGE:
+            break
+    precision = np.zeros((n, n))
+    for i, near in enumerate(neighbours):
+        rest = covariance[i, i] - W[i, near] @ coefficients[i]
+        precision[i, i] = 1.0 / max(rest, 1e-9 * covariance[i, i])
+        precision[i, near] = -coefficients[i] * precision[i, i]
+    return _make_positive_definite(0.5 * (precision + precision.T))
+
+
+def _make_positive_definite(precision):
+    """Halve the off-diagonal entries of a precision matrix until it is positive definite."""
+    diagonal = np.diag(precision)
+    size = np.sqrt(np.outer(diagonal, diagonal))
+    while len(size) and np.linalg.eigvalsh(precision / size)[0] < 1e-9:
+        precision = 0.5 * (precision + np.diag(diagonal))
+    return precision
 
 
 def shrinkage_target(prior_covariance, columns):

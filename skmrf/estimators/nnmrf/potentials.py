@@ -273,7 +273,7 @@ def _check_layers(name, layers):
 POTENTIALS = {"gaussian": GaussianPotentials, "network": NetworkPotentials}
 
 
-def make_potentials(potentials, owner, names=tuple(POTENTIALS)):
+def make_potentials(potentials, owner, names=tuple(POTENTIALS), choices=()):
     """Return the potentials of the given name; an instance is returned unchanged.
 
     Parameters
@@ -284,6 +284,8 @@ def make_potentials(potentials, owner, names=tuple(POTENTIALS)):
         Name of the estimator, for error messages.
     names : tuple of str, default=("gaussian", "network")
         Kinds of potentials that the estimator accepts.
+    choices : tuple of str, default=()
+        Other names that the estimator accepts, with which it has the first kind.
 
     Returns
     -------
@@ -291,11 +293,11 @@ def make_potentials(potentials, owner, names=tuple(POTENTIALS)):
         Potentials with their parameters.
     """
     classes = [POTENTIALS[name] for name in names]
-    if isinstance(potentials, str) and potentials in names:
-        return POTENTIALS[potentials]()
+    if isinstance(potentials, str) and potentials in (*names, *choices):
+        return POTENTIALS.get(names[0] if potentials in choices else potentials)()
     if isinstance(potentials, tuple(classes)):
         return potentials
     raise ValueError(
-        f"potentials of {owner} must be {' or '.join(repr(name) for name in names)}, or an "
+        f"potentials of {owner} must be {' or '.join(map(repr, (*choices, *names)))}, or an "
         f"instance of {' or '.join(c.__name__ for c in classes)}; got {potentials!r}."
     )
