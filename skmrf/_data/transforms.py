@@ -34,7 +34,6 @@ MAX_LENGTH = 1.0  # standard deviations beyond its start up to which a tail is a
 BEYOND = 0.5  # standard deviations beyond the training values that conditioning takes into account
 LARGEST = np.finfo(float).max
 SMALLEST_SHARE = 1e-16  # smaller differences of shares are inaccurate
-IDENTITY_SOFTNESS = 1e60
 NORMAL_CONSTANT = 1.0 + np.log(2.0 * np.pi)  # minus twice the log-likelihood at variance 1
 
 
@@ -408,21 +407,6 @@ class TransformedColumns(TableEncoder):
     types: list
     transforms: dict
     categories: list
-
-    @classmethod
-    def identity(cls, columns):
-        """Return an encoder of rows that are encoded already.
-
-        Parameters
-        ----------
-        columns : Columns
-            Encoder of the rows.
-        """
-        same = ColumnTransform(softness=IDENTITY_SOFTNESS)
-        transforms = dict.fromkeys(columns.continuous.tolist(), same)
-        types = np.where(columns.n_states, "categorical", "continuous").tolist()
-        categories = [np.arange(float(len(c))) for c in columns.categories]
-        return cls(list(columns.names), types, transforms, categories)
 
     @property
     def discrete(self):

@@ -438,8 +438,10 @@ def test_wrong_potentials_raise(wrong):
         model.fit(X)
     assert not hasattr(model, "partial_fit")
     assert not hasattr(model, "marginals")
-    match = "potentials of NNMRFBayesClassifier must be 'network', or an instance of NetworkPot"
-    for potentials in (wrong, "gaussian", GaussianPotentials()):
+    match = (
+        "BayesClassifier must be 'auto' or 'gaussian' or 'network', or an instance of NetworkPot"
+    )
+    for potentials in (wrong, GaussianPotentials()):
         with pytest.raises(ValueError, match=match):
             NNMRFBayesClassifier(potentials).fit(X, y)
 

@@ -413,8 +413,8 @@ def test_default_classifier_selects_the_potentials_by_held_out_rows(kind, seed):
     if kind == "network":
         X, y = make_moons(300, noise=0.1, random_state=seed)
     else:
-        y = np.arange(60) % 3
-        X = np.random.default_rng(seed).normal(size=(60, 15)) + 0.3 * y[:, None]
+        y = np.arange(80) % 2
+        X = np.random.default_rng(seed).normal(size=(80, 20)) + 0.2 * y[:, None]
     chosen = NNMRFBayesClassifier(random_state=seed).fit(X, y)
     same = NNMRFBayesClassifier(kind, random_state=seed).fit(X, y)
     np.testing.assert_array_equal(chosen.predict_proba(X), same.predict_proba(X))

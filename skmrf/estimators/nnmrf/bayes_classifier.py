@@ -20,7 +20,6 @@ from ..._data.classes import (
 from ..._data.column_types import hide_far_values
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import DEGENERATE, learn_columns, warn_degenerate
-from ..._data.transforms import TransformedColumns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_flag, check_generator
 from ..._utils.warn import warn_caller
@@ -39,7 +38,7 @@ from .gaussian_base import (
     select_class_gaussians,
     select_class_shrinkage,
 )
-from .gaussian_potentials import set_mixture
+from .gaussian_potentials import identity_encoder, set_mixture
 from .initial_energy import class_rate, resolve_edges, shrinkage_target
 from .label_members import LabelRows, assign_folds
 from .potentials import GaussianPotentials
@@ -295,11 +294,11 @@ class NNMRFBayesClassifier(DensityClassifier):
 
     def _candidate_kinds(self, table):
         """Return the kinds of potentials between which held-out rows select."""
-        is_auto = isinstance(self.potentials, str) and self.potentials == "auto"
-        if is_auto and len(table.classes) > 1 and table.rows.shape[1] <= MAX_COLUMNS_OF_NETWORKS:
-            return ["gaussian", "network"]
-        is_gaussian = isinstance(self.potentials, str) and self.potentials != "network"
-        return ["gaussian" if is_gaussian else "network"]
+        if not isinstance(self.potentials, str) or self.potentials == "network":
+            return ["network"]
+        if self.potentials == "gaussian" or table.rows.shape[1] > MAX_COLUMNS_OF_NETWORKS:
+            return ["gaussian"]
+        return ["gaussian", "network"] if len(table.classes) > 1 else ["network"]
 
     def _select_kind(self, networks, table, seeds, reports):
         """Return the kind of potentials with the smaller log loss of a fifth of the rows."""
@@ -339,7 +338,7 @@ def _gaussian_tasks(networks, table, verbose):
     shrinkage, factor = select_class_gaussians(X, codes, n_states, rows, rng)
     gaussians = ClassGaussians(X, rows, shrinkage)
     tables = class_tables(codes, n_states, rows, factor)
-    encoder, parts = TransformedColumns.identity(columns), _column_parameters(columns)
+    encoder, parts = identity_encoder(columns), _column_parameters(columns)
     models = [NNMRFDensity(GaussianPotentials(1), **parts, verbose=verbose) for _ in table.classes]
     return [(model, encoder, gaussians, tables, k) for k, model in enumerate(models)]
 

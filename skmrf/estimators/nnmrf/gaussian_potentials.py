@@ -8,7 +8,7 @@ from ..._data.column_types import DISCRETE_TYPES, declared_categories, resolve_c
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import find_discrete_categories
 from ..._data.numeric import find_linear_functions
-from ..._data.transforms import FARTHEST, TransformedColumns, learn_transform
+from ..._data.transforms import FARTHEST, ColumnTransform, TransformedColumns, learn_transform
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
@@ -19,6 +19,7 @@ from .._session import fitted_attributes
 
 EXACT = LogPartition(0.0, 0.0, 0.0, 0.0, True, "exact", True)
 N_BISECTIONS = 60
+IDENTITY_SOFTNESS = 1e60  # of a transform without curvature
 FAR_SPREAD = 3.0  # mean of far values in standard deviations; other far values can be anywhere
 MAX_FAR_NUMBERS = 2**21  # of the covariances of components for far values, 16 MB
 MAX_BLOCK = 2**17  # conditional means of a column at once
@@ -82,6 +83,15 @@ def fit_gaussians(model, n_components, X, sample_weight):
     }
     reports.finish(fitted)
     return fitted
+
+
+def identity_encoder(columns):
+    """Return an encoder of rows that ``columns`` has encoded already."""
+    same = ColumnTransform(softness=IDENTITY_SOFTNESS)
+    transforms = dict.fromkeys(columns.continuous.tolist(), same)
+    types = np.where(columns.n_states, "categorical", "continuous").tolist()
+    categories = [np.arange(float(len(c))) for c in columns.categories]
+    return TransformedColumns(list(columns.names), types, transforms, categories)
 
 
 def set_mixture(model, columns, mixture):
