@@ -398,6 +398,8 @@ def test_default_classifier_has_gaussians_in_wide_tables(seed):
     other = LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto").fit(X[train], y[train])
     losses = [log_loss(y[test], m.predict_proba(X[test])) for m in (model, other)]
     assert losses[0] < losses[1] + 0.05
+    huge = np.where(np.arange(70) == 5, 1e300, X[:1])
+    assert_allclose(model.predict_proba(huge).sum(), 1.0)
     drawn = model.sample(2000, y=1, random_state=seed)
     shares = [density.mixture_.tables[0, 0, 1] for density in model.densities_]
     assert abs(drawn[:, 69].mean() - shares[1]) < 5 * 0.5 / 2000**0.5

@@ -3,6 +3,7 @@
 from copy import copy
 
 import numpy as np
+from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -210,8 +211,7 @@ class DensityClassifier(TableClassifier):
         ndarray of shape (n_samples, n_classes)
             Log-probabilities in nats. Classes are in the order of ``classes_``.
         """
-        logs = self.predict_joint_log_proba(X)
-        return logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
+        return log_softmax(self.predict_joint_log_proba(X), axis=1)
 
     def _current_densities(self):
         """Return the densities of the classes, with the current ``density`` of the networks."""
