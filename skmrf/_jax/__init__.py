@@ -45,6 +45,6 @@ def open_device(name):
 
 def inference():
     """Return the module for inference in bipartite models with JAX arrays."""
-    from . import bipartite
+    from . import rows
 
-    return bipartite
+    return rows

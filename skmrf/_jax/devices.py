@@ -10,9 +10,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .._utils.namespaces import are_same, is_numpy
 from .._utils.results import LatestArray
-from .bipartite import RowSums, WeightedSum, enable_x64
 from .chains import DeviceChains, compiled, padded_blocks
 from .in_order import CHAINS
+from .rows import RowSums, WeightedSum, enable_x64
 
 RESIDENT_SHARE = 0.5  # of the free memory of a device that training rows may take
 EXHAUSTED = "RESOURCE_EXHAUSTED"  # is in the message of an error of JAX
@@ -127,7 +127,8 @@ class Device:
         copies = [next((there for a, there in kept if are_same(a, b)), None) for b in arrays]
         self.sent = kept = ()  # frees the other copies
         copies = [used.put(a) if c is None else c for a, c in zip(arrays, copies, strict=True)]
-        self.sent = [(a, c, used.n_used) for a, c in zip(arrays, copies, strict=True)]
+        values = [a.copy() if is_numpy(a) else a for a in arrays]  # they can be modified later
+        self.sent = [(a, c, used.n_used) for a, c in zip(values, copies, strict=True)]
         return tuple(copies)
 
     def constrain(self, arrays, axes=None):

@@ -9,7 +9,7 @@ import numpy as np
 from ._jit import inlined, kernel
 
 LOG_2PI = 1.8378770664093453
-MIN_PATTERNS, MIN_COLUMNS = 16, 32  # from which a covariance matrix of all columns is inverted
+MIN_PATTERNS, MIN_COLUMNS = 16, 32  # with at least both, the covariance of all columns is inverted
 MIN_PIVOT = 1e-10  # of a covariance matrix that is inverted, relative to the largest variance
 TINY = 1e-300  # lower bound of the square of a pivot
 
@@ -149,18 +149,19 @@ def observed_log_densities(X, pattern, order, means, covariances, out):
     has_many = n >= MIN_COLUMNS and pattern.size > 0 and pattern.max() + 1 >= MIN_PATTERNS
     for k in range(len(means)):
         done = has_many and add_by_precisions(X, pattern, order, means[k], covariances[k], out[k])
-        last, m, log_det = -1, 0, 0.0
+        last, m, log_det, is_added = -1, 0, 0.0, False
         for r in order:
             if out[k, r] == -np.inf:
                 continue
             row = X[r]
             if pattern[r] != last:
                 last, m, log_det = pattern[r], _find_entries(row, True, entries), 0.0
-                if not done or 2 * m <= n:
+                is_added = done and 2 * m > n
+                if not is_added:
                     _cholesky(covariances[k], entries, m, root)
-                for a in range(0 if done and 2 * m > n else m):
-                    log_det += np.log(root[a, a])
-            if done and 2 * m > n:
+                    for a in range(m):
+                        log_det += np.log(root[a, a])
+            if is_added:
                 continue
             square = 0.0
             for a in range(m):

@@ -28,8 +28,8 @@ def as_numpy(array):
 
 
 def are_same(a, b):
-    """Return whether two arrays are the same object, or equal arrays of numpy."""
-    if a is b or not (is_numpy(a) and is_numpy(b)):
+    """Return whether two arrays are the same array of JAX, or equal arrays of numpy."""
+    if not (is_numpy(a) and is_numpy(b)):
         return a is b
     return a.dtype == b.dtype and np.array_equal(a, b)
 

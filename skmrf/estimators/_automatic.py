@@ -262,10 +262,10 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
             paths.append(_follow_path(path_learner, rule, splits, parameters, rng))
     best, (folds, fits, choice) = choose_path(paths)
     refined = None
+    fold = folds[0] if is_incomplete else folds[0]._replace(train=splits[0][0])  # all its rows
     if choice and is_refinable and not fits.interrupted:
-        refined, fits = _refine(fits, choice, folds[0], parameters)
+        refined, fits = _refine(fits, choice, fold, parameters)
     if choice and refined is None and not is_likelihood:
-        fold = folds[0] if is_incomplete else folds[0]._replace(train=splits[0][0])
         choice = _check_likelihood(fits, fold, choice, path_learner, parameters)
     n_rows, weights = effective_rows(data), held_out_weights(folds)
     gains, errors = gain_over_reference(fits.row_scores, weights)
@@ -311,17 +311,17 @@ def _refine(fits, choice, fold, parameters):
     """Refine the chosen model of a fold; return the best refinement, or None, and the fits."""
     learner, n_rows = _refinement.make_learner(), effective_rows(fold.train)
     centre = _centre(fold.reference, parameters)
-    strengths = _refinement.decreasing_strengths(fits.strengths[choice])
     parameters = _refinement.parameters_of(parameters, fold.reference)
-    settings = [
-        parameters.settings(
+
+    def settings(strength):
+        """Return the settings of a refinement."""
+        settings = parameters.settings(
             learner, fold.reference, fold.train, alpha=strength / n_rows, centre=centre,
             interruptible=False,
-        )
-        for strength in strengths
-    ]  # fmt: skip
-    settings = [replace(s, complete=False) for s in settings]
-    given = fits.energies[choice], strengths, settings, fold
+        )  # fmt: skip
+        return replace(settings, complete=False)
+
+    given = fits.energies[choice], fits.strengths[choice], settings, fold
     refined, is_interrupted = _refinement.choose(*given)
     return refined, fits._replace(interrupted=is_interrupted)
 

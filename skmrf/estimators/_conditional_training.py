@@ -14,8 +14,8 @@ from ..training.settings import Settings
 
 MIN_PATIENCE = 2000  # updates without a better score
 FIRST_RATES = {"sgd": 0.1, "momentum": 0.01, "adam": 0.001}
-TALL = 10_000  # training rows; with more, a trial on as many rows precedes training
-TALL_RATE = 0.3  # first rate of SGD with at least as many rows
+TALL = 10_000  # training rows, from which a trial on as many rows precedes training
+TALL_RATE = 0.3  # first rate of SGD with as many rows
 INPUTS_PER_ROW = 5  # of a minibatch; with more inputs, the larger rate is unstable
 WINDOW, COSINE, N_HALVINGS = 1000, 0.0, 3
 N_WINDOWS = 9  # the four windows of the schedule are as long as 8.1 first windows
@@ -311,12 +311,13 @@ class LogisticStart:
             settings = replace(settings, rate=rate)
         return settings
 
-    def trains_hidden(self, session, inference, parameters, data, held_out):
-        """Return whether hidden units are trained, and set the energy at which training starts.
+    def try_hidden_units(self, session, inference, parameters, data, held_out):
+        """Try hidden units on some rows of a tall table; return whether to train them on all rows.
 
-        With held-out rows, more than 10000 training rows and ``max_iter=None``, hidden units are
+        With held-out rows, at least 10000 training rows and ``max_iter=None``, hidden units are
         first trained on 10000 of these rows, until they are promising or until their held-out score
-        no longer improves. If they are promising, training starts at the result of this trial.
+        no longer improves. If they are promising, training starts at the result of this trial, the
+        new energy of the session.
 
         Parameters
         ----------
@@ -335,10 +336,11 @@ class LogisticStart:
         -------
         bool
             False if hidden units are not promising, or if there are too few rows to compare them.
+            True after Ctrl-C; the session is then interrupted.
         """
         if held_out is None:
             return not is_automatic(parameters)
-        if parameters.max_iter is not None or data.X.shape[0] <= TALL:
+        if parameters.max_iter is not None or data.X.shape[0] < TALL:
             return True
         rng = session.rng.spawn(1)[0]
         data = data.take(np.sort(rng.permutation(data.X.shape[0])[:TALL]))
@@ -348,7 +350,8 @@ class LogisticStart:
         settings = replace(settings, complete=False, interruptible=False, converged_share=0.0)
         state = loop.start(session.energy, learner, data, settings, rng)
         try:
-            state = loop.run(learner, data, settings, state, trial)
+            with session.parallel():
+                state = loop.run(learner, data, settings, state, trial)
         except KeyboardInterrupt:
             session.is_interrupted = True
             return True

@@ -2,10 +2,14 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from .._utils.log_weights import normalized_weights
+from .._utils.warn import warn_caller
 from ..exact import expectations
 from ..learners import PCD
 from ..likelihood import ais
@@ -17,20 +21,23 @@ from ..training.preconditioning import (
 )
 from ..training.regularization import MIN_GAIN, gain_over_reference, held_out_weights
 from ..training.schedules import LinearRate
-from ._training import run_unless_divergent
+from ._training import complete_states, run_unless_divergent
 
 N_CHAINS = 512
 N_ANNEALED = 2  # of the chains; more of them bias the model away from probable states
 N_UPDATES = 400
 RATE = 0.05  # of the natural gradient; 0.3 diverges on some data sets
 MIN_CURVATURE = 5e-4  # smaller ones give long random steps to pairs of rare states
-STRENGTH_RATIO = 10.0  # between two penalty strengths
-MAX_STRENGTHS = 3
+WEAKER, STRONGER = 10.0, 10.0**0.5  # ratios of penalty strengths
+MAX_STRENGTHS = 3  # in each direction
 MIN_BATCH = 2048
 N_BATCHES = 20  # at most, per epoch
 MAX_WORK = 1e8  # of an update: chains times the table entries that a sweep reads
+MAX_BINARY_WORK = 1.2e9  # the same if sweeps use couplings of binary variables
 MAX_DEVICE_STATES = 4096  # of all variables; a device keeps ten matrices with as many rows
 MAX_EXACT_ENTRIES = 2**24  # of exact inference; about a second
+MAX_COMPARED_ROWS = 5000  # of two models after training
+MIN_LOSS = 0.2  # nats; larger than the errors of log Z
 N_TEMPERATURES = 200  # of the estimate of log Z that compares two models
 
 
@@ -43,13 +50,10 @@ class Refined(NamedTuple):
         Penalty strength times the number of rows.
     energy : FactorGraph
         Model.
-    row_scores : ndarray of shape (n_held_out,)
-        Log-likelihoods of the held-out rows, in nats.
     """
 
     strength: float
     energy: Any
-    row_scores: np.ndarray
 
 
 def is_possible(energy, parameters):
@@ -66,14 +70,16 @@ def is_possible(energy, parameters):
     -------
     bool
         True if the penalty is "l2", the optimizer "auto", the rate "adaptive", no rows are held out
-        for early stopping, no tables are tied, and an update takes at most about 50 ms.
+        for early stopping, no tables are tied, and an update takes at most about 50 ms, or 150 ms
+        with more than 400 binary variables.
     """
     layout = energy.layout
+    max_work = MAX_BINARY_WORK if layout.is_binary_pairwise else MAX_WORK
     return (
         parameters.has_default_steps
         and not parameters.early_stopping
         and not layout.is_tied
-        and N_CHAINS * layout.n_entries_read <= MAX_WORK
+        and N_CHAINS * layout.n_entries_read <= max_work
     )
 
 
@@ -95,7 +101,7 @@ def parameters_of(parameters, energy):
     return parameters.on_cpu() if energy.n_states.sum() > MAX_DEVICE_STATES else parameters
 
 
-def settings_of(settings, energy, data, *, is_short=False):
+def settings_of(settings, energy, data, reference=None):
     """Return the settings of a refinement: preconditioned steps at a rate that falls to zero.
 
     Parameters
@@ -106,8 +112,9 @@ def settings_of(settings, energy, data, *, is_short=False):
         Initial model.
     data : Batch
         All training rows.
-    is_short : bool, default=False
-        Whether ``max_iter`` makes the schedule shorter. In the final fit it does not, so that
+    reference : FactorGraph, optional
+        Reference model of the final fit, at whose end :func:`keep_start` compares the models. By
+        default ``max_iter`` makes the schedule shorter. In the final fit it does not, so that
         training can continue.
 
     Returns
@@ -118,7 +125,10 @@ def settings_of(settings, energy, data, *, is_short=False):
     n_rows = len(data.X)
     batch_size = max(MIN_BATCH, -(-n_rows // N_BATCHES))
     n_updates = N_UPDATES
-    if is_short and settings.max_iter is not None:
+    finish = ()
+    if reference is not None:
+        finish = (partial(keep_start, energy, reference, data, settings.average),)
+    elif settings.max_iter is not None:
         n_updates = min(n_updates, settings.max_iter * -(-n_rows // batch_size))
     preconditioner = make_preconditioner(energy, data, settings.penalty, MIN_CURVATURE)
     if settings.device is not None:
@@ -130,7 +140,53 @@ def settings_of(settings, energy, data, *, is_short=False):
         batch_size=batch_size,
         min_updates=0,
         max_updates=n_updates,
+        finish=finish,
     )
+
+
+def keep_start(start, reference, data, average, state):
+    """Return the final training state, with the first model if its likelihood is clearly higher.
+
+    Chains need a long time to reach states that are far from the rows, such as rows with many more
+    ones. A model can then get a large probability of these states during training.
+
+    Parameters
+    ----------
+    start : FactorGraph
+        Model at which training started.
+    reference : FactorGraph
+        Reference model.
+    data : Batch
+        Training rows.
+    average : bool
+        Whether the fitted model is the mean of iterates.
+    state : LoopState
+        State at the end of training.
+
+    Returns
+    -------
+    LoopState
+        The same state, or a state with the first model and without chains; then a warning says so.
+    """
+    rng = np.random.default_rng(0)
+    rows = complete_states(data.take(rng.permutation(len(data.X))[:MAX_COMPARED_ROWS]), rng)
+    weights = normalized_weights(rows.log_weights, len(rows.X))
+    scores = [
+        float(weights @ energy.log_potential(rows.X)) - quick_log_partition(energy, reference)[0]
+        for energy in (state.result(average), start)
+    ]
+    loss = scores[1] - scores[0]
+    if not loss > MIN_LOSS:
+        return state
+    warn_caller(
+        f"Training reached a mean log-likelihood of training rows that is about {loss:.3g} nats "
+        "lower than that of the model before training, because its Markov chains missed probable "
+        "states. The fitted model is the one before, which has not used all rows. Set a larger "
+        "alpha.",
+        ConvergenceWarning,
+    )
+    kept = {"energy": start, "learner": None, "averaged": {}, "n_averaged": 0}
+    return replace(state, **kept, converged=False)
 
 
 def make_learner():
@@ -138,22 +194,22 @@ def make_learner():
     return PCD(n_chains=N_CHAINS, n_sweeps=1, n_annealed=N_ANNEALED)
 
 
-def decreasing_strengths(strength):
-    """Return the penalty strengths at which a model is refined, from the strength of its path."""
-    return [strength / STRENGTH_RATIO**k for k in range(MAX_STRENGTHS)]
+def choose(start, strength, settings, fold):
+    """Refine the model of a fold at several penalty strengths, and return the best model.
 
-
-def choose(start, strengths, settings, fold):
-    """Refine the model of a fold at decreasing penalty strengths, and return the best model.
+    The strengths decrease while the log-likelihood of the held-out rows increases. They increase if
+    the second model is clearly worse than the first one, or if the first one is clearly worse than
+    the model of pseudo-likelihood and the reference model. Refinement starts at the better one of
+    these two, because pseudo-likelihood can find modes far from the rows.
 
     Parameters
     ----------
     start : FactorGraph
         Model of pseudo-likelihood.
-    strengths : list of float
-        Penalty strengths times the number of rows, from :func:`decreasing_strengths`.
-    settings : list of Settings
-        Settings of the training loop for each strength.
+    strength : float
+        Penalty strength of this model times the number of rows.
+    settings : callable
+        Function that returns the settings of the training loop for a strength.
     fold : Fold
         Complete training rows, held-out rows and reference model.
 
@@ -167,38 +223,73 @@ def choose(start, strengths, settings, fold):
     is_interrupted : bool
         Whether Ctrl-C ended the choice.
     """
-    weights = held_out_weights([fold])
     exact = fold.reference.without_zero_tables()
     log_z = expectations.exact_model(exact).log_partition(exact)
-    rows = fold.test.X
+    rows, weights = fold.test.X, held_out_weights([fold])
     first = start.log_potential(rows) - quick_log_partition(start, fold.reference)[0]
-    rivals = [fold.reference.log_potential(rows) - log_z, first]
-    best, energy = None, start
+    rivals = [(fold.reference, fold.reference.log_potential(rows) - log_z), (start, first)]
+    search = Search(fold, settings, *max(rivals, key=lambda rival: float(weights @ rival[1])))
     try:
-        for strength, settings_of_strength in zip(strengths, settings, strict=True):
-            energy = _refine(energy, fold.train, settings_of_strength)
-            if energy is None:
-                break
-            rows = _score_rows(energy, fold)
-            known = best.row_scores if best else max(rivals, key=lambda r: float(weights @ r))
-            gains, errors = gain_over_reference([known, rows], weights)
-            if gains[1] <= MIN_GAIN * errors[1]:
-                break
-            best = Refined(strength, energy, rows)
+        is_worse = search.follow(strength / WEAKER**k for k in range(MAX_STRENGTHS))
+        if is_worse and (search.best is None or search.best.strength == strength):
+            search.follow(strength * STRONGER**k for k in range(1, MAX_STRENGTHS))
     except KeyboardInterrupt:
-        return best, True
-    return best, False
+        return search.best, True
+    return search.best, False
+
+
+class Search:
+    """Search for the penalty strength of a refinement with the best score of held-out rows.
+
+    Parameters
+    ----------
+    fold : Fold
+        Complete training rows, held-out rows and reference model.
+    settings : callable
+        Function that returns the settings of the training loop for a strength.
+    energy : FactorGraph
+        Model at which the first refinement starts.
+    row_scores : ndarray of shape (n_held_out,)
+        Log-likelihoods of the held-out rows by this model, in nats.
+
+    Attributes
+    ----------
+    best : Refined or None
+        Best refined model. None if none is clearly better than the first model.
+    """
+
+    def __init__(self, fold, settings, energy, row_scores):
+        self.fold, self.settings, self.best = fold, settings, None
+        self.energy, self.row_scores = energy, row_scores
+
+    def follow(self, strengths):
+        """Refine the best model at each strength while this improves its score.
+
+        Returns
+        -------
+        bool
+            Whether the last model is clearly worse than the best one.
+        """
+        weights = held_out_weights([self.fold])
+        for strength in strengths:
+            energy = _refine(self.energy, self.fold.train, self.settings(strength))
+            if energy is None:
+                return True
+            _, upper = quick_log_partition(energy, self.fold.reference)
+            row_scores = energy.log_potential(self.fold.test.X) - upper
+            gains, errors = gain_over_reference([self.row_scores, row_scores], weights)
+            margin = MIN_GAIN * errors[1]
+            if gains[1] <= margin:
+                return bool(gains[1] < -margin)
+            self.best = Refined(strength, energy)
+            self.energy, self.row_scores = energy, row_scores
+        return False
 
 
 def _refine(energy, data, settings):
     """Return the model after preconditioned steps of PCD, or None if it does not stay finite."""
-    learner, settings = make_learner(), settings_of(settings, energy, data, is_short=True)
+    learner, settings = make_learner(), settings_of(settings, energy, data)
     return run_unless_divergent(energy, learner, data, settings)
-
-
-def _score_rows(energy, fold):
-    _, upper = quick_log_partition(energy, fold.reference)
-    return energy.log_potential(fold.test.X) - upper
 
 
 def quick_log_partition(energy, reference):
@@ -215,7 +306,10 @@ def quick_log_partition(energy, reference):
     -------
     value, upper : float
         log Z and its upper limit, in nats. They are at least as large as the log of the sum over
-        states near modes of the model (see :func:`skmrf.samplers.enumerated_states.mode_bound`).
+        states near modes of the model (see :func:`skmrf.samplers.enumerated_states.mode_bound`),
+        and as the lower limit of log Z by annealing from a product distribution. States with many
+        more ones than the rows are few of the samples of the reference model, even if they have
+        most of the probability.
     """
     model = expectations.quick_exact_model(energy)
     if model is not None and model.entries <= MAX_EXACT_ENTRIES:
@@ -223,6 +317,9 @@ def quick_log_partition(energy, reference):
         return value, value
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
-        result = ais(energy, reference=reference, n_temperatures=N_TEMPERATURES, random_state=0)
-    bound = mode_bound(energy, np.random.default_rng(0))
-    return max(result.value, bound), max(result.upper, bound)
+        first, other = [
+            ais(energy, reference=p0, n_temperatures=N_TEMPERATURES, random_state=0)
+            for p0 in (reference, None)
+        ]
+    bound = max(mode_bound(energy, np.random.default_rng(0)), other.lower)
+    return max(first.value, bound), max(first.upper, bound)

@@ -88,9 +88,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         Number of rows in a minibatch.
     max_iter : int, optional
         Maximum number of epochs. By default training continues until the held-out score no longer
-        improves or until it converges, with at most 20000 updates. This limit is raised to 5 epochs
-        if these have more updates, and lowered to 1000 epochs if these have fewer. With more than
-        10000 training rows, by default a trial on 10000 of them decides whether to train all rows.
+        improves or until it converges, for at most 20000 updates, or 5 epochs if these have more,
+        and at most 1000 epochs. A trial on 10000 rows comes first if there are as many or more.
     tol : float, default=1e-4
         Deterministic solvers stop when no entry of the gradient is larger in absolute value.
     average : bool, default=True
@@ -320,7 +319,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
             first = self._start(session, rows, data, n_hidden)
             inference = OutputInference.of(self, learner)
             trained, is_new = learner, learner.has_hidden and not session.is_resumed
-            if is_new and not first.trains_hidden(session, inference, parameters, data, held_out):
+            given = session, inference, parameters, data, held_out
+            if is_new and not first.try_hidden_units(*given):
                 trained, session.energy = LR(), add_idle_units(first.energy, n_hidden)
                 parameters = replace(parameters, optimizer="lbfgs", device="cpu")
             span = RowSpan.of(parameters, first, session.energy, data, held_out)

@@ -94,7 +94,7 @@ class DiscreteMRF(VisibleEstimator):
         is then half the squared distance from a reference model: a Chow-Liu tree, a part of its
         edges, or independent columns, whichever has the highest likelihood on held-out rows. In
         small tables, penalised fits decide between the best of these and independent columns. A
-        refinement by "pcd" compares up to three strengths, the last one a hundredth of the first.
+        refinement by "pcd" compares up to five strengths, from ten times to a hundredth of this.
         If no strength is better than the reference model, ``alpha_`` is inf and the fitted model is
         the reference model. In :meth:`partial_fit` it is 1 divided by the rows of the first call.
     batch_size : int, default=256
@@ -381,7 +381,7 @@ class DiscreteMRF(VisibleEstimator):
             min_gain=0.0 if plan.reference is None else FINAL_GAIN,
         )
         if plan.is_refined:
-            settings = settings_of(settings, session.energy, data)
+            settings = settings_of(settings, session.energy, data, plan.reference)
         choices = {
             "categories_": encoder.categories,
             "learner_": plan.learner,

@@ -55,11 +55,11 @@ class SweptModel(NamedTuple):
 
     visible_states: np.ndarray
     sweep_work: float
-    arrays: Any
+    mixed_conditionals: Any
 
     def conditionals(self):
         """Return the conditionals."""
-        return self.arrays
+        return self.mixed_conditionals
 
 
 class AnnealingChains(NamedTuple):

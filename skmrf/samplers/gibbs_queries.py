@@ -259,7 +259,7 @@ def average_conditionals(energy, X, n_chains):
         Probabilities of the states of all variables.
     """
     conditionals = energy.conditionals()
-    records = X.reshape(-1, n_chains, X.shape[1])
+    records = X.reshape(len(X) // n_chains, n_chains, X.shape[1])
     return sum(_state_probabilities(energy, conditionals, x) for x in records) / len(records)
 
 

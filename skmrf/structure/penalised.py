@@ -332,17 +332,18 @@ class PenalisedNodes:
         times a factor for each variable. The factor increases until the approximation is an upper
         bound. Otherwise it decreases, because the Hessian of well predicted categories is smaller.
         """
-        scales, is_category = np.ones(len(self.design.sizes)), np.zeros(len(self.design.sizes))
-        is_category[[j for j, _ in self.blocks]] = 1.0
+        scales = np.ones(len(self.design.sizes))
+        is_category = np.zeros(len(scales), dtype=bool)
+        is_category[[j for j, _ in self.blocks]] = True
         values, gradient = self.value_and_gradient(B)
         for _ in range(max_steps):
             new, step = self._minimise_quadratic(alpha, B, gradient, self.members @ scales)
             new_values, new_gradient = self.value_and_gradient(new)
             bounds = (gradient * step).sum(axis=0) @ self.members
             bounds += 0.5 * scales * ((step * (self.gram @ step)).sum(axis=0) @ self.members)
-            is_above = new_values > values + bounds + 1e-12 * np.abs(values)
-            if (is_above * is_category).any():
-                scales = np.where(is_above * is_category, 2.0 * scales, scales)
+            is_above = is_category & (new_values > values + bounds + 1e-12 * np.abs(values))
+            if is_above.any():
+                scales = np.where(is_above, 2.0 * scales, scales)
                 continue
             B, values, gradient = new, new_values, new_gradient
             scales = np.where(is_category, np.maximum(scales / 1.5, MIN_SCALE), scales)

@@ -96,8 +96,8 @@ class DeviceUpdates:
         is_small = max(state.energy.visible_states, default=0) <= 256
         self.entry_type = np.dtype(np.uint8 if is_small else np.int16)
         self.drawn = deque()  # epochs that have not been run
-        self.n_weighted = None  # rows of a single minibatch
-        self.is_padded = False  # whether there can be minibatches that are not used
+        self.n_real_rows = None  # rows of a single minibatch
+        self.has_idle_batches = False  # whether there can be minibatches that are not used
         is_resident, n_sent = self._plan_calls(data.X.shape[0])
         self._put_arrays(axes, is_resident, n_sent)
         self.run = self.device.compile_updates(
@@ -123,7 +123,7 @@ class DeviceUpdates:
         most = MAX_CALL if is_resident else max(1, block_bytes // (batch_size * row_bytes))
         self.n_parts = -(-self.n_batches // most)
         self.n_together = self.most_together = 1  # epochs in a call
-        if is_resident and self.n_parts == 1 and not self.is_padded:
+        if is_resident and self.n_parts == 1 and not self.has_idle_batches:
             self.most_together = int(np.clip(ORDER_BYTES // (4 * n_numbers), 1, MAX_TOGETHER))
         return is_resident, n_numbers * row_bytes if is_resident and not is_there else 0
 
@@ -136,11 +136,11 @@ class DeviceUpdates:
         """
         if self.n_batches == 1 and "Y" not in self.data and not self.has_missing:
             size = 1 << (n_rows - 1).bit_length()
-            self.shape, self.n_weighted = (1, min(size, self.settings.batch_size)), n_rows
+            self.shape, self.n_real_rows = (1, min(size, self.settings.batch_size)), n_rows
         elif self.n_batches <= MAX_CALL and self.settings.max_iter == 1:
             step = 1 << max((self.n_batches - 1).bit_length() - 2, 0)
             self.shape = -(-self.n_batches // step) * step, self.shape[1]
-            self.is_padded = True
+            self.has_idle_batches = True
 
     def _put_arrays(self, axes, is_resident, n_sent):
         """Send the training state, constants and resident rows to the device, if they fit."""
@@ -184,8 +184,8 @@ class DeviceUpdates:
             parts["rows"] = (np.arange(n_rows) if rows is None else rows).astype(np.int32)
         if rows is None:
             parts = {k: _pad_rows(v, math.prod(self.shape)) for k, v in parts.items()}
-        if self.n_weighted is not None:
-            is_row = np.arange(self.shape[1]) < self.n_weighted
+        if self.n_real_rows is not None:
+            is_row = np.arange(self.shape[1]) < self.n_real_rows
             parts["log_weights"] = np.where(is_row, 0.0, -np.inf)
         return self.device.put(parts)
 
@@ -243,7 +243,7 @@ class DeviceUpdates:
 
     def _divide(self, order):
         """Return the row numbers of the minibatches of an epoch."""
-        if self.n_weighted is not None:
+        if self.n_real_rows is not None:
             return np.append(order, np.arange(len(order), self.shape[1]))[None]
         batches = np.resize(order, (self.n_batches, self.shape[1]))
         return np.resize(batches, self.shape)
@@ -271,7 +271,7 @@ class DeviceUpdates:
             data = self._put_rows(batches.ravel()[order])
             batches = np.argsort(order).astype(np.int32).reshape(batches.shape)
         constants = self.constants | {"epoch": np.int32(self.epoch_number)}
-        if self.is_padded:
+        if self.has_idle_batches:
             constants["n_updates"] = np.int32(self.n_batches)
         with InterruptLater(), self.device.memory_errors("Training", self.n_bytes):
             self.carry, read = self.run(self.carry, constants, words, data, batches, n_epochs)

@@ -384,13 +384,16 @@ def find_share(differences, weights):
         Share, with ``PRIOR_ROWS`` additional rows of each distribution.
     """
     n_rows = weights.sum() + 2.0 * PRIOR_ROWS
+    differences = np.nan_to_num(differences, nan=0.0)  # both densities can be 0
 
     def excess(share):
         """Return the mean posterior probability of the distribution, minus its share."""
         posterior = expit(logit(share) + differences)
         return (weights @ posterior + PRIOR_ROWS) / n_rows - share
 
-    return float(brentq(excess, PRIOR_ROWS / n_rows, 1.0 - PRIOR_ROWS / n_rows))
+    # The root is at least PRIOR_ROWS / n_rows, up to a rounding error, and at most 1 minus this.
+    smallest = 0.5 * PRIOR_ROWS / n_rows
+    return float(brentq(excess, smallest, 1.0 - smallest))
 
 
 class ConditionalMoments:

@@ -24,6 +24,7 @@ from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
 from skmrf.energies import FactorGraph
 from skmrf.estimators import _automatic, _refinement, _weight_decay
+from skmrf.estimators._training import TrainingParameters
 from skmrf.learners import CD, PCD, Exact
 from skmrf.training import EarlyStopping, ScoreMonitor, regularization
 
@@ -482,6 +483,22 @@ def test_strengths_are_checked_with_all_rows(monkeypatch, seed):
         assert (model.alpha_ < np.inf) == (factor == 1.0)
         assert min(n_rows) > 2 * _automatic.MIN_ROWS_TO_SPLIT * 0.75
     assert lengths == {(_automatic.FINAL_GAIN, model.max_iter)}  # as in the final fit
+
+
+def test_refinement_starts_at_the_reference_if_it_is_better(monkeypatch, seed):
+    truth = DiscreteMRF.from_energy(make_ising("grid", n_variables=16, coupling=0.4))
+    train, test = truth.sample(2000, random_state=seed), truth.sample(500, random_state=seed + 50)
+    good = DiscreteMRF("pairwise", learner="pseudo-likelihood").fit(train)
+    reference, rows = good.reference_, [Batch(good._encode(X)) for X in (train, test)]
+    fold, strength = regularization.Fold(*rows, reference), good.alpha_ * len(train)
+    noise = np.random.default_rng(seed).normal(0.0, 20.0, len(reference.flat))
+    far = reference.with_theta({"log_potentials": reference.flat + noise})
+    monkeypatch.setattr(_refinement, "N_UPDATES", 50)
+    fits = regularization.PathFits([np.inf, strength], [], [reference, far])
+    refined, _ = _automatic._refine(fits, 1, fold, TrainingParameters.of(DiscreteMRF()))
+    energies, codes = (refined.energy, reference), fold.test.X
+    scores = [DiscreteMRF.from_energy(e).score(codes) for e in energies]
+    assert scores[0] > scores[1] + 0.3
 
 
 def common_cause_rows(rng, n_rows):

@@ -479,7 +479,7 @@ def random_model(n_visible, n_hidden, states, rng):
 def test_objective_of_a_device(kind, n_hidden, is_weighted, seed, monkeypatch):
     """It is the objective of the host in double precision, also if the rows are in blocks."""
     jax, devices = pytest.importorskip("jax"), pytest.importorskip("skmrf._jax.devices")
-    monkeypatch.setattr("skmrf._jax.bipartite.BLOCK_ENTRIES", 6 * 64)
+    monkeypatch.setattr("skmrf._jax.rows.BLOCK_ENTRIES", 6 * 64)
     rng = np.random.default_rng(seed)
     energy, X = random_model(6, n_hidden, None, rng), rng.integers(0, 2, (150, 6))
     if kind == "probabilities":

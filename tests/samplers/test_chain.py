@@ -525,3 +525,5 @@ def test_annealing_sends_equal_arrays_once(monkeypatch, seed):
     first, second = (device.put_once(arrays, device) for arrays in ((a, b), (a.copy(), b + 1)))
     assert second[0] is first[0]
     assert_allclose(second[1], b + 1, rtol=1e-6)
+    a += 1.0
+    assert_allclose(device.put_once((a,), device)[0], a, rtol=1e-6)  # sent again

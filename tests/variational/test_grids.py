@@ -360,6 +360,13 @@ def test_share_of_similar_distributions(seed):
     assert slope + 2.0 / share - 2.0 / (1.0 - share) == pytest.approx(0.0, abs=1e-3)
 
 
+@pytest.mark.parametrize(("difference", "share"), [(800.0, 1.0), (-np.inf, 0.0), (np.nan, 0.5)])
+def test_share_of_separated_distributions(difference, share, seed):
+    weights = np.random.default_rng(seed).random(50)
+    expected = (share * weights.sum() + 2.0) / (weights.sum() + 4.0)
+    assert find_share(np.full(50, difference), weights) == pytest.approx(expected, abs=1e-9)
+
+
 def test_log_linear_model_of_sparse_counts(seed):
     """All pair margins are exact, although most configurations have no rows."""
     rng = np.random.default_rng(seed)

@@ -1,9 +1,8 @@
-r"""Inference in bipartite models of binary units in JAX, for all rows together.
+r"""Computations for all rows together in JAX: inference in bipartite models, and sums of terms.
 
-The messages are those of :mod:`skmrf._kernels.bipartite`: ratios of the values for the states 1 and
-0. Here each row keeps its messages from hidden to visible units in an array of shape (n_hidden,
-n_visible), and all arithmetic is in float32. Sums of terms of rows, such as log-likelihoods, are
-computed in float64.
+The messages of inference are those of :mod:`skmrf._kernels.bipartite`: ratios of the values for the
+states 1 and 0. Here each row keeps its messages from hidden to visible units in an array of shape
+(n_hidden, n_visible), in float32. Sums of terms, such as log-likelihoods, are computed in float64.
 """
 
 import jax
