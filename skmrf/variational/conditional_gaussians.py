@@ -388,11 +388,9 @@ def find_share(differences, weights):
 
     def excess(share):
         """Return the mean posterior probability of the distribution, minus its share."""
-        posterior = expit(logit(share) + differences)
-        return (weights @ posterior + PRIOR_ROWS) / n_rows - share
+        return (weights @ expit(logit(share) + differences) + PRIOR_ROWS) / n_rows - share
 
-    # The root is at least PRIOR_ROWS / n_rows, up to a rounding error, and at most 1 minus this.
-    smallest = 0.5 * PRIOR_ROWS / n_rows
+    smallest = 0.5 * PRIOR_ROWS / n_rows  # half as large as the smallest root
     return float(brentq(excess, smallest, 1.0 - smallest))
 
 
