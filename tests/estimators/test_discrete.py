@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import networkx as nx
@@ -27,6 +28,7 @@ from skmrf.estimators import _automatic, _refinement, _weight_decay
 from skmrf.estimators._training import TrainingParameters
 from skmrf.learners import CD, PCD, Exact
 from skmrf.training import EarlyStopping, ScoreMonitor, regularization
+from skmrf.training.state import LoopState
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*never occur in the data.*", "ignore::sklearn.exceptions.ConvergenceWarning"
@@ -499,6 +501,14 @@ def test_refinement_starts_at_the_reference_if_it_is_better(monkeypatch, seed):
     energies, codes = (refined.energy, reference), fold.test.X
     scores = [DiscreteMRF.from_energy(e).score(codes) for e in energies]
     assert scores[0] > scores[1] + 0.3
+    state = LoopState(far, {}, 0, None, None, None, np.random.default_rng(seed), converged=True)
+    kept = [reference, fold.train, False]
+    with pytest.warns(ConvergenceWarning, match="Markov chains missed probable states"):
+        after = _refinement.keep_start(reference, *kept, state)
+    assert after.energy is reference
+    assert not after.converged
+    better = replace(state, energy=good.energy_)
+    assert _refinement.keep_start(reference, *kept, better) is better
 
 
 def common_cause_rows(rng, n_rows):
