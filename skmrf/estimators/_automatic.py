@@ -313,7 +313,7 @@ def _refine(fits, choice, fold, parameters):
     centre = _centre(fold.reference, parameters)
     parameters = _refinement.parameters_of(parameters, fold.reference)
 
-    def settings(strength):
+    def settings_at(strength):
         """Return the settings of a refinement."""
         settings = parameters.settings(
             learner, fold.reference, fold.train, alpha=strength / n_rows, centre=centre,
@@ -321,7 +321,7 @@ def _refine(fits, choice, fold, parameters):
         )  # fmt: skip
         return replace(settings, complete=False)
 
-    given = fits.energies[choice], fits.strengths[choice], settings, fold
+    given = fits.energies[choice], fits.strengths[choice], settings_at, fold
     refined, is_interrupted = _refinement.choose(*given)
     return refined, fits._replace(interrupted=is_interrupted)
 

@@ -71,7 +71,7 @@ def is_possible(energy, parameters):
     bool
         True if the penalty is "l2", the optimizer "auto", the rate "adaptive", no rows are held out
         for early stopping, no tables are tied, and an update takes at most about 50 ms, or 150 ms
-        with more than 400 binary variables.
+        if tables of pairs of binary variables are a matrix of couplings.
     """
     layout = energy.layout
     max_work = MAX_BINARY_WORK if layout.is_binary_pairwise else MAX_WORK
@@ -228,7 +228,8 @@ def choose(start, strength, settings, fold):
     rows, weights = fold.test.X, held_out_weights([fold])
     first = start.log_potential(rows) - quick_log_partition(start, fold.reference)[0]
     rivals = [(fold.reference, fold.reference.log_potential(rows) - log_z), (start, first)]
-    search = Search(fold, settings, *max(rivals, key=lambda rival: float(weights @ rival[1])))
+    first = max(rivals, key=lambda rival: float(weights @ rival[1]))
+    search = StrengthSearch(fold, settings, *first)
     try:
         is_worse = search.follow(strength / WEAKER**k for k in range(MAX_STRENGTHS))
         if is_worse and (search.best is None or search.best.strength == strength):
@@ -238,7 +239,7 @@ def choose(start, strength, settings, fold):
     return search.best, False
 
 
-class Search:
+class StrengthSearch:
     """Search for the penalty strength of a refinement with the best score of held-out rows.
 
     Parameters
@@ -268,7 +269,7 @@ class Search:
         Returns
         -------
         bool
-            Whether the last model is clearly worse than the best one.
+            Whether the last model is clearly worse than the best one, or its training diverged.
         """
         weights = held_out_weights([self.fold])
         for strength in strengths:

@@ -58,8 +58,7 @@ def train(session, learner, data, settings, attributes):
             state = run(learner, data, settings, session.release_state(), reports, start_epoch)
             has_ended = state.converged or state.is_past_best(settings)
             if has_ended and not state.interrupted:
-                for finish in settings.finish:
-                    state = finish(state)
+                state = settings.finish_training(state)
     session.end_training(state)
     return state
 

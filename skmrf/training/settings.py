@@ -1,12 +1,13 @@
 """Settings of the training loop."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from .optimizers import Adam
 from .penalties import NoPenalty
+from .reports import warn_interrupted
 from .schedules import AdaptiveRate
 
 MIN_UPDATES = 2_000
@@ -106,3 +107,18 @@ class Settings:
     multiplicity: dict = field(default_factory=dict)
     finish: tuple = ()
     device: Any = None
+
+    def finish_training(self, state):
+        """Return the final state of training after the functions of ``finish``.
+
+        Ctrl-C ends them. The state is then that before the function that was interrupted.
+        """
+        try:
+            for function in self.finish:
+                state = function(state)
+        except KeyboardInterrupt:
+            if not self.interruptible:
+                raise
+            state = replace(state, interrupted=True)
+            warn_interrupted(state)
+        return state

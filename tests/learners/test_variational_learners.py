@@ -420,3 +420,24 @@ def test_default_classifier_selects_the_potentials_by_held_out_rows(kind, seed):
     chosen = NNMRFBayesClassifier(random_state=seed).fit(X, y)
     same = NNMRFBayesClassifier(kind, random_state=seed).fit(X, y)
     np.testing.assert_array_equal(chosen.predict_proba(X), same.predict_proba(X))
+
+
+@pytest.mark.parametrize("smallest", [1.0, 1e-320])
+def test_gaussians_of_classes_with_few_rows_or_tiny_weights(smallest, seed):
+    """The rows that select the shrinkage are a part of the rows, with rows of each class."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(8000, 3)), np.arange(8000) % 2
+    y[:1], weights = 2, np.where(np.arange(8000) < 4, smallest, 1.0)
+    p = NNMRFBayesClassifier("gaussian").fit(X, y, sample_weight=weights).predict_proba(X)
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert_allclose(p.mean(axis=0), [0.5, 0.5, 0.0], atol=0.02)
+
+
+def test_gaussians_of_classes_do_not_depend_on_the_unit_of_weights(seed):
+    rng = np.random.default_rng(seed)
+    X, labels = rng.normal(size=(40, 3)), np.eye(2)[np.arange(40) % 2]
+    shrinkage = Shrinkage(1.0, 0.0, 0.0, 0.0)
+    for scale in (1.0, 7.0):
+        rows = LabelRows(labels, np.full(40, scale), np.full(40, -1))
+        found = ClassGaussians(X, rows, shrinkage).covariance(0)
+        assert_allclose(found, np.cov(X[::2].T), rtol=1e-9)

@@ -560,6 +560,19 @@ def test_partial_fit_of_an_rbm_is_faster_than_adam(seed):
     assert scores["auto"] > scores["adam"] + 2.0
 
 
+def test_ctrl_c_at_the_end_of_training_keeps_the_model(monkeypatch, seed):
+    """The final checks of training can take a second or more."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skmrf.estimators._hidden_layer._check_dependence", interrupted)
+    rows = np.random.default_rng(seed).integers(2, size=(50, 4))
+    with pytest.warns(ConvergenceWarning, match="Interrupted; the model is that of the last"):
+        model = RBM(2, alpha=0.1, random_state=seed).fit(rows)
+    assert model.n_iter_ > 1
+
+
 def test_training_in_the_span_of_wide_rows_continues(seed, tmp_path):
     rng = np.random.default_rng(seed)
     rows, outputs = rng.normal(size=(30, 300)), rng.integers(2, size=(30, 3))

@@ -34,6 +34,8 @@ from .gaussian_base import (
     N_FOLDS,
     ClassGaussians,
     class_tables,
+    impute_without_labels,
+    label_folds,
     pooled_covariance,
     select_class_gaussians,
     select_class_shrinkage,
@@ -44,6 +46,7 @@ from .label_members import LabelRows, assign_folds
 from .potentials import GaussianPotentials
 
 MAX_COLUMNS = 150  # of a graph that is not complete
+MAX_ENTRIES_OF_THREE_TRIALS = 10_000  # of the table; the log loss of few rows has a large error
 MAX_COLUMNS_OF_NETWORKS = 60
 
 
@@ -73,9 +76,12 @@ class NNMRFBayesClassifier(DensityClassifier):
 
         - "auto": Gaussian with more than 60 columns. Otherwise both kinds are learned from four
           fifths of the rows, and the kind with the smaller log loss of the other rows is selected.
-          With a single class, "auto" is "network".
+          In small tables, three different fifths are left out. Networks are also selected if there
+          is a single class.
         - "gaussian": Gaussian, with shrunk means and covariances.
-        - "network": :class:`~skmrf.NetworkPotentials` with default parameters.
+        - "network": :class:`~skmrf.NetworkPotentials` with default parameters. They are better for
+          densities, outliers and samples, because the shrinkage of Gaussians is selected for class
+          probabilities.
         - An instance of :class:`~skmrf.NetworkPotentials` has its own parameters, which
           ``set_params`` and grid searches name ``potentials__graph``,
           ``potentials__learner__n_components`` etc. With a name, they cannot be set. They apply to
@@ -105,7 +111,7 @@ class NNMRFBayesClassifier(DensityClassifier):
         their logarithms. Densities and samples are in the units of the columns. With
         ``prior_covariance`` of the potentials, no column is transformed.
     n_jobs : int, optional
-        Number of parallel jobs over classes. Results do not depend on it.
+        Number of parallel jobs over classes with networks. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
         Random numbers of training: initial networks, Markov chains and held-out rows. An int makes
         fits reproducible.
@@ -208,7 +214,8 @@ class NNMRFBayesClassifier(DensityClassifier):
             table, cells = self._read_table(X, y, sample_weight, networks)
             priors = check_priors(self.priors, table.shares)
             kinds = self._candidate_kinds(table)
-            reports = PartReports(self, X, y, len(kinds) * len(table.classes))
+            n_fits = 1 + (len(kinds) > 1) * _number_of_trials(table)
+            reports = PartReports(self, X, y, n_fits * len(table.classes))
             rng = check_generator(self.random_state)
             rng = reports.begin(rng, *table[:-1], vars(table.columns))
             seeds, trial_seeds = rng.integers(2**31, size=(2, len(table.classes))).tolist()
@@ -301,24 +308,28 @@ class NNMRFBayesClassifier(DensityClassifier):
         return ["gaussian", "network"] if len(table.classes) > 1 else ["network"]
 
     def _select_kind(self, networks, table, seeds, reports):
-        """Return the kind of potentials with the smaller log loss of a fifth of the rows."""
+        """Return the kind of potentials with the smaller log loss of one or three fifths."""
         rows = _labelled_rows(table)
         folds = assign_folds(table.labels, N_FOLDS, np.random.default_rng(0))
-        rows = rows._replace(folds=np.where(folds == 0, 0, -1))
-        kept, left = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-        if not len(left):
-            return "gaussian"
-        weights = None if table.weights is None else table.weights[kept]
-        part = table._replace(rows=table.rows[kept], labels=table.labels[kept], weights=weights)
-        tasks, losses = _gaussian_tasks(networks, part, self.verbose), {}
-        densities = {"network": self._learn_densities(networks, part, seeds, reports)}
-        densities["gaussian"] = [_set_gaussian(*task) for task in tasks]
-        for kind, models in densities.items():
-            logs = np.zeros(rows.targets.shape)
-            logs[left] = class_log_joint(models, np.log(table.shares), table.rows[left])
-            losses[kind] = rows.held_out_loss(log_softmax(logs, axis=1))
-        is_worse = losses["network"] >= losses["gaussian"]
-        return "gaussian" if is_worse or reports.interrupted else "network"
+        rows = rows._replace(folds=np.where(folds < _number_of_trials(table), folds, -1))
+        logs = {kind: np.zeros(rows.targets.shape) for kind in ("gaussian", "network")}
+        for kept, left in label_folds(rows):
+            weights = None if table.weights is None else table.weights[kept]
+            part = table._replace(rows=table.rows[kept], labels=table.labels[kept], weights=weights)
+            tasks = _gaussian_tasks(networks, part, self.verbose)
+            densities = {"network": self._learn_densities(networks, part, seeds, reports)}
+            densities["gaussian"] = [_set_gaussian(*task) for task in tasks]
+            if reports.interrupted:
+                return "gaussian"
+            for kind, models in densities.items():
+                logs[kind][left] = class_log_joint(models, np.log(table.shares), table.rows[left])
+        losses = {k: rows.held_out_loss(log_softmax(part, axis=1)) for k, part in logs.items()}
+        return "network" if losses["network"] < losses["gaussian"] else "gaussian"
+
+
+def _number_of_trials(table):
+    """Return the number of fifths of the rows whose log loss selects the kind of potentials."""
+    return 3 if table.rows.size <= MAX_ENTRIES_OF_THREE_TRIALS else 1
 
 
 def _labelled_rows(table):
@@ -333,7 +344,7 @@ def _gaussian_tasks(networks, table, verbose):
     columns, rows = table.columns, _labelled_rows(table)
     _check_covariances(networks, len(columns.continuous), len(table.classes))
     n_states, codes = columns.n_states[columns.discrete], table.rows[:, columns.discrete]
-    X = _impute_without_labels(table.rows[:, columns.continuous], rows.weights)
+    X = impute_without_labels(table.rows[:, columns.continuous], rows.weights)
     rng = np.random.default_rng(0)
     shrinkage, factor = select_class_gaussians(X, codes, n_states, rows, rng)
     gaussians = ClassGaussians(X, rows, shrinkage)
@@ -470,19 +481,6 @@ def _impute_numbers(X, labels, weights):
         here = labels == k
         X[here] = impute_normal(X[here], numbers, weights[here] / weights[here].sum(), rng)
     return X
-
-
-def _impute_without_labels(X, weights):
-    """Impute missing numbers of a wide table by draws from one normal distribution.
-
-    Draws from distributions of the classes would make the log loss of left-out rows too small. The
-    covariance is shrunk, and with fewer rows than columns the columns are independent.
-    """
-    (n_rows, n), rng, shares = X.shape, np.random.default_rng(0), weights / weights.sum()
-    if n_rows < n:
-        draws = rng.normal(np.nanmean(X, axis=0), np.nanstd(X, axis=0), X.shape)
-        return np.where(np.isnan(X), draws, X)
-    return impute_normal(X, np.zeros(n, int), shares, rng, shrinkage=n / (n + n_rows))
 
 
 def _fit_density_briefly(density, rows, y, weights):

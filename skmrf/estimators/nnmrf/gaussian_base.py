@@ -1,10 +1,13 @@
-"""Estimators of Gaussian models: shrunk covariances, and Gaussians of classes."""
+"""Gaussian models with few parameters: shrunk covariances, and shrunk Gaussians of classes."""
 
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
+from sklearn.exceptions import ConvergenceWarning
 
+from ..._utils.warn import warn_caller
+from ...learners.initial_mixture import impute_normal
 from .label_members import assign_folds
 
 MIN_ROWS = 4  # with fewer rows the covariance is the target
@@ -17,6 +20,7 @@ POOLINGS = 1.0, 0.8, 0.5, 0.2, 0.0
 DIAGONAL_SHARES = np.array([1.0, 0.75, 0.5, 0.35, 0.2, 0.1, 0.03, 0.01, 0.003])
 MAX_CLASS_WORK = 1.5e9  # of n_classes * min(n_rows, n)**3, for covariances of single classes
 MAX_SELECTION_ROWS, MANY_ROWS, FEW_ROWS = 5000, 1000, 300
+TINY = np.finfo(float).tiny
 
 
 def shrunk_covariance(X, weights, target, shrinkage="auto"):
@@ -177,8 +181,9 @@ class ClassGaussians:
 
     def __init__(self, X, rows, shrinkage):
         self.rows, self.shrinkage = rows, shrinkage
-        self.counts = rows.weights @ rows.targets
+        self.counts = np.maximum(rows.weights @ rows.targets, TINY)
         self.total = self.counts.sum()
+        self.mean_weights = rows.weights**2 @ rows.targets / self.counts  # of a row of each class
         self.means = self._shrink_means(X)
         self.residuals = X - rows.targets @ self.means
 
@@ -187,17 +192,22 @@ class ClassGaussians:
         means = rows.targets.T @ (rows.weights[:, None] * X) / self.counts[:, None]
         variances = self._pooled_weights @ (X - rows.targets @ means) ** 2
         mean = self.counts @ means / self.total
-        errors = np.sqrt(np.maximum(1 / self.counts - 1 / self.total, 0.0)[:, None] * variances)
+        # inverse effective numbers of rows: of each class, and of all classes
+        own, all_rows = self.mean_weights / self.counts, self.counts @ self.mean_weights
+        shares = np.maximum(own - all_rows / self.total**2, 0.0)
+        errors = np.sqrt(shares[:, None] * variances)
         sizes = np.maximum(np.abs(means - mean) - self.shrinkage.threshold * errors, 0.0)
         return mean + self.shrinkage.factor * np.sign(means - mean) * sizes
 
     @property
     def _pooled_weights(self):
-        return self.rows.weights / max(self.total - len(self.counts), 0.5 * self.total)
+        return self.rows.weights / max(self.total - self.mean_weights.sum(), 0.5 * self.total)
 
     def _row_weights(self, k):
         """Return the weight of each row in the covariance of a class."""
-        own = self.rows.weights * self.rows.targets[:, k] / max(self.counts[k] - 1, 0.5)
+        count = self.counts[k]
+        own = self.rows.weights * self.rows.targets[:, k]
+        own /= max(count - self.mean_weights[k], 0.5 * count)
         pooling = self.shrinkage.pooling
         return pooling * self._pooled_weights + (1 - pooling) * own
 
@@ -289,6 +299,19 @@ def class_tables(codes, n_states, rows, factor):
     return out
 
 
+def impute_without_labels(X, weights):
+    """Impute missing numbers of a table by draws from one normal distribution.
+
+    Draws from distributions of the classes would make the log loss of left-out rows too small. The
+    covariance is shrunk, and with fewer rows than columns the columns are independent.
+    """
+    (n_rows, n), rng, shares = X.shape, np.random.default_rng(0), weights / weights.sum()
+    if n_rows < n:
+        draws = rng.normal(np.nanmean(X, axis=0), np.nanstd(X, axis=0), X.shape)
+        return np.where(np.isnan(X), draws, X)
+    return impute_normal(X, np.zeros(n, int), shares, rng, shrinkage=n / (n + n_rows))
+
+
 def select_class_gaussians(X, codes, n_states, rows, rng):
     """Select the shrinkage of the Gaussians and of the tables of classes by cross-validation.
 
@@ -325,21 +348,20 @@ def select_class_gaussians(X, codes, n_states, rows, rng):
     centroids", Statistical Science 18 (2003).
     """
     search = ShrinkageSearch(X, rows, rng)
-    for factor in FACTORS:
-        search.add(Shrinkage(factor, 0.0))
-    for threshold in THRESHOLDS[1:]:
-        search.add(Shrinkage(1.0, threshold))
-    factor, threshold, *_ = search.best
-    for other in FACTORS[1:] if threshold else ():
-        search.add(Shrinkage(other, threshold))
-    for other in THRESHOLDS[1:] if factor < 1 and not threshold else ():
-        search.add(Shrinkage(factor, other))
-    factor, threshold, *_ = search.best
-    if rows.targets.shape[1] * float(min(search.X.shape)) ** 3 <= MAX_CLASS_WORK:
-        for pooling in POOLINGS[1:]:
-            for means in sorted({(1.0, 0.0), (factor, threshold)}):
-                search.add(Shrinkage(*means, pooling))
-    return search.best, search.select_table_factor(codes[search.chosen], n_states)
+    search.add(Shrinkage(FACTORS[0], THRESHOLDS[0]))
+    try:
+        search.select_means()
+        if rows.targets.shape[1] * float(min(search.X.shape)) ** 3 <= MAX_CLASS_WORK:
+            search.select_pooling()
+        factor = search.select_table_factor(codes[search.chosen], n_states)
+    except KeyboardInterrupt:
+        factor = FACTORS[0]
+        warn_caller(
+            "Interrupted while the shrinkage of the Gaussians was selected; the best one so far is "
+            "used.",
+            ConvergenceWarning,
+        )
+    return search.best, factor
 
 
 class ShrinkageSearch:
@@ -348,7 +370,8 @@ class ShrinkageSearch:
     Parameters
     ----------
     X : ndarray of shape (n_rows, n)
-        Rows of numbers without missing entries. At most 5,000 random rows are used.
+        Rows of numbers without missing entries. At most 5,000 random rows are used, among them at
+        least two of each class.
     rows : LabelRows
         Labels and weights.
     rng : Generator
@@ -358,13 +381,17 @@ class ShrinkageSearch:
     ----------
     best : Shrinkage
         Shrinkage with the smallest loss.
+    loss : float
+        This loss.
+    logs : list of ndarray of shape (n_rows, n_classes)
+        ``log p(x, y)`` of the left-out rows by these Gaussians, for each division into folds.
     chosen : ndarray of int
         Indices of the rows that are used.
     """
 
     def __init__(self, X, rows, rng):
-        order = rng.permutation(len(X))[:MAX_SELECTION_ROWS]
-        self.chosen, self.best, self.loss = np.sort(order), None, np.inf
+        self.chosen = _choose_rows(rows.targets.argmax(axis=1), rng)
+        self.best, self.loss, self.logs = None, np.inf, None
         self.X, rows = X[self.chosen], rows.select(self.chosen)
         labels = rows.targets.argmax(axis=1)
         n_folds = 3 if len(self.X) > MANY_ROWS else N_FOLDS
@@ -382,9 +409,30 @@ class ShrinkageSearch:
                 self.loss, self.best = loss, shrinkage._replace(diagonal=share)
                 self.logs = [part[i] for part in logs]
 
+    def select_means(self):
+        """Select the shrinkage of the means, with pooled covariances."""
+        for factor in FACTORS[1:]:
+            self.add(Shrinkage(factor, THRESHOLDS[0]))
+        for threshold in THRESHOLDS[1:]:
+            self.add(Shrinkage(FACTORS[0], threshold))
+        factor, threshold, *_ = self.best
+        if threshold:
+            others = [(other, threshold) for other in FACTORS[1:]]
+        else:
+            others = [(factor, other) for other in THRESHOLDS[1:] if factor < FACTORS[0]]
+        for means in others:
+            self.add(Shrinkage(*means))
+
+    def select_pooling(self):
+        """Select the weight of the pooled covariance, with the best means or means as they are."""
+        factor, threshold, *_ = self.best
+        for pooling in POOLINGS[1:]:
+            for means in sorted({(FACTORS[0], THRESHOLDS[0]), (factor, threshold)}):
+                self.add(Shrinkage(*means, pooling))
+
     def _held_out(self, rows, shrinkage):
         logs = np.zeros((len(DIAGONAL_SHARES), *rows.targets.shape))
-        for kept, left in _label_folds(rows):
+        for kept, left in label_folds(rows):
             gaussians = ClassGaussians(self.X[kept], rows.select(kept), shrinkage)
             logs[:, left] = gaussians.log_joint(self.X[left])
         return logs
@@ -402,7 +450,7 @@ class ShrinkageSearch:
             logs = []
             for rows, numbers in zip(self.repeats, self.logs, strict=True):
                 part = numbers.copy()
-                for kept, left in _label_folds(rows):
+                for kept, left in label_folds(rows):
                     tables = class_tables(codes[kept], n_states, rows.select(kept), factor)
                     part[left] += _table_logs(tables, codes[left])
                 logs.append(part)
@@ -410,7 +458,17 @@ class ShrinkageSearch:
         return found[1]
 
 
-def _label_folds(rows):
+def _choose_rows(labels, rng):
+    """Return the sorted indices of at most 5,000 random rows, with two rows of each class first."""
+    order = rng.permutation(len(labels))
+    rank = np.empty(len(labels), int)
+    for k in range(labels.max(initial=-1) + 1):
+        here = labels[order] == k
+        rank[here] = np.arange(here.sum())
+    return np.sort(order[np.argsort(rank >= 2, kind="stable")][:MAX_SELECTION_ROWS])
+
+
+def label_folds(rows):
     """Return the indices of the training rows and of the left-out rows of each fold."""
     folds = [(np.flatnonzero(rows.folds != k), np.flatnonzero(rows.folds == k))
              for k in range(rows.n_folds)]  # fmt: skip

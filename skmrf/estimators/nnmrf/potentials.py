@@ -285,7 +285,7 @@ def make_potentials(potentials, owner, names=tuple(POTENTIALS), choices=()):
     names : tuple of str, default=("gaussian", "network")
         Kinds of potentials that the estimator accepts.
     choices : tuple of str, default=()
-        Other names that the estimator accepts, with which it has the first kind.
+        Other names that the estimator accepts. They give the parameters of the first kind.
 
     Returns
     -------
