@@ -429,9 +429,7 @@ def keep_short_fit(choice, data, parameters, state):
         "the categories.",
         ConvergenceWarning,
     )
-    # The chains of training represent the other model.
-    kept = {"energy": choice.energy, "learner": None, "averaged": {}, "n_averaged": 0}
-    return replace(state, **kept, converged=False)
+    return state.with_other_model(choice.energy)
 
 
 def adaptive_rate(optimizer):

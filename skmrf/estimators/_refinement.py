@@ -101,8 +101,20 @@ def parameters_of(parameters, energy):
     return parameters.on_cpu() if energy.n_states.sum() > MAX_DEVICE_STATES else parameters
 
 
-def settings_of(settings, energy, data, reference=None):
-    """Return the settings of a refinement: preconditioned steps at a rate that falls to zero.
+def short_settings(settings, energy, data):
+    """Return the settings of a refinement of the rows of a fold; ``max_iter`` can shorten it.
+
+    Parameters and results are those of :func:`final_settings`.
+    """
+    settings = _preconditioned(settings, energy, data)
+    if settings.max_iter is None:
+        return settings
+    n_updates = min(N_UPDATES, settings.max_iter * -(-len(data.X) // settings.batch_size))
+    return replace(settings, rate=LinearRate(RATE, n_updates), max_updates=n_updates)
+
+
+def final_settings(settings, energy, data, reference):
+    """Return the settings of the final refinement, whose schedule allows continued training.
 
     Parameters
     ----------
@@ -112,35 +124,29 @@ def settings_of(settings, energy, data, reference=None):
         Initial model.
     data : Batch
         All training rows.
-    reference : FactorGraph, optional
-        Reference model of the final fit, at whose end :func:`keep_start` compares the models. By
-        default ``max_iter`` makes the schedule shorter. In the final fit it does not, so that
-        training can continue.
+    reference : FactorGraph
+        Reference model, for :func:`keep_start` at the end of training.
 
     Returns
     -------
     Settings
-        Settings of stochastic training.
+        Settings of stochastic training: preconditioned steps at a rate that falls to zero.
     """
-    n_rows = len(data.X)
-    batch_size = max(MIN_BATCH, -(-n_rows // N_BATCHES))
-    n_updates = N_UPDATES
-    finish = ()
-    if reference is not None:
-        finish = (partial(keep_start, energy, reference, data, settings.average),)
-    elif settings.max_iter is not None:
-        n_updates = min(n_updates, settings.max_iter * -(-n_rows // batch_size))
+    finish = partial(keep_start, energy, reference, data, settings.average)
+    return replace(_preconditioned(settings, energy, data), finish=(finish,))
+
+
+def _preconditioned(settings, energy, data):
     preconditioner = make_preconditioner(energy, data, settings.penalty, MIN_CURVATURE)
     if settings.device is not None:
         preconditioner = MatrixPreconditioner(preconditioner)
     return replace(
         settings,
         optimizer=PreconditionedSGD(preconditioner),
-        rate=LinearRate(RATE, n_updates),
-        batch_size=batch_size,
+        rate=LinearRate(RATE, N_UPDATES),
+        batch_size=max(MIN_BATCH, -(-len(data.X) // N_BATCHES)),
         min_updates=0,
-        max_updates=n_updates,
-        finish=finish,
+        max_updates=N_UPDATES,
     )
 
 
@@ -185,8 +191,7 @@ def keep_start(start, reference, data, average, state):
         "alpha.",
         ConvergenceWarning,
     )
-    kept = {"energy": start, "learner": None, "averaged": {}, "n_averaged": 0}
-    return replace(state, **kept, converged=False)
+    return state.with_other_model(start)
 
 
 def make_learner():
@@ -289,7 +294,7 @@ class StrengthSearch:
 
 def _refine(energy, data, settings):
     """Return the model after preconditioned steps of PCD, or None if it does not stay finite."""
-    learner, settings = make_learner(), settings_of(settings, energy, data)
+    learner, settings = make_learner(), short_settings(settings, energy, data)
     return run_unless_divergent(energy, learner, data, settings)
 
 

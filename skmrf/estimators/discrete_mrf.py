@@ -28,7 +28,7 @@ from ._automatic import (
 )
 from ._base import unchanged_on_error
 from ._density import VisibleEstimator
-from ._refinement import parameters_of, settings_of
+from ._refinement import final_settings, parameters_of
 from ._session import FitSession, fitted_attributes
 from ._structure import clone_for_categories
 from ._training import TrainingParameters, hold_out, rows_of_log_partition
@@ -381,7 +381,7 @@ class DiscreteMRF(VisibleEstimator):
             min_gain=0.0 if plan.reference is None else FINAL_GAIN,
         )
         if plan.is_refined:
-            settings = settings_of(settings, session.energy, data, plan.reference)
+            settings = final_settings(settings, session.energy, data, plan.reference)
         choices = {
             "categories_": encoder.categories,
             "learner_": plan.learner,

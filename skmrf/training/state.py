@@ -78,6 +78,14 @@ class LoopState:
             return self.energy.with_theta({k: v.copy() for k, v in self.averaged.items()})
         return self.energy
 
+    def with_other_model(self, energy):
+        """Return the state with another model, which has no chains and has not converged.
+
+        The chains of training represent the trained model. Continued training starts new ones.
+        """
+        model = {"energy": energy, "averaged": {}, "n_averaged": 0}
+        return replace(self, **model, learner=None, converged=False)
+
     @property
     def best_epoch(self):
         """Epoch of the trained energy: the epoch of best held-out score, or the last epoch."""

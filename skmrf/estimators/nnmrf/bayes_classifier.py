@@ -308,7 +308,7 @@ class NNMRFBayesClassifier(DensityClassifier):
         return ["gaussian", "network"] if len(table.classes) > 1 else ["network"]
 
     def _select_kind(self, networks, table, seeds, reports):
-        """Return the kind of potentials with the smaller log loss of one or three fifths."""
+        """Return the kind of potentials with the smaller log loss of left-out rows."""
         rows = _labelled_rows(table)
         folds = assign_folds(table.labels, N_FOLDS, np.random.default_rng(0))
         rows = rows._replace(folds=np.where(folds < _number_of_trials(table), folds, -1))
@@ -328,7 +328,7 @@ class NNMRFBayesClassifier(DensityClassifier):
 
 
 def _number_of_trials(table):
-    """Return the number of fifths of the rows whose log loss selects the kind of potentials."""
+    """Return how many fifths of the rows are left out, in turn, to select the potentials."""
     return 3 if table.rows.size <= MAX_ENTRIES_OF_THREE_TRIALS else 1
 
 
