@@ -25,6 +25,7 @@ from skmrf.estimators.nnmrf.gaussian_base import (
     DIAGONAL_SHARES,
     ClassGaussians,
     Shrinkage,
+    _choose_rows,
     class_tables,
 )
 from skmrf.estimators.nnmrf.label_members import LabelRows
@@ -340,7 +341,7 @@ def _label_rows(y, weights):
 @pytest.mark.parametrize("n_columns", [4, 40])
 @pytest.mark.parametrize("pooling", [1.0, 0.4, 0.0])
 def test_gaussians_of_classes_have_the_densities_of_their_covariances(n_columns, pooling, seed):
-    """With 40 columns, there are fewer rows than columns."""
+    """Compare log-densities with those of the covariances, also with fewer rows than columns."""
     rng = np.random.default_rng(seed)
     y = np.arange(30) % 3
     X, Z = rng.normal(size=(30, n_columns)) + y[:, None], rng.normal(size=(5, n_columns))
@@ -426,6 +427,8 @@ def test_default_classifier_selects_the_potentials_by_held_out_rows(kind, seed):
 def test_gaussians_of_classes_with_few_rows_or_tiny_weights(smallest, seed):
     """The rows that select the shrinkage are a part of the rows, with rows of each class."""
     rng = np.random.default_rng(seed)
+    few = [_choose_rows((np.arange(8000) == 7000).astype(int), rng) for _ in range(20)]
+    assert all(7000 in rows and len(np.unique(rows)) == 5000 for rows in few)
     X, y = rng.normal(size=(8000, 3)), np.arange(8000) % 2
     y[:1], weights = 2, np.where(np.arange(8000) < 4, smallest, 1.0)
     p = NNMRFBayesClassifier("gaussian").fit(X, y, sample_weight=weights).predict_proba(X)
