@@ -13,6 +13,7 @@ from skmrf._utils.codes import STATE
 from skmrf._utils.phases import States, UnitMoments
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, ConditionalBipartiteEnergy
+from skmrf.estimators._conditional_training import _is_smaller
 from skmrf.inference import marginals
 from skmrf.training.logistic_start import LogisticSolver, PenalizedSolver
 
@@ -340,3 +341,18 @@ def test_solvers_of_logistic_regressions_agree(seed):
         assert_allclose(fast, general, atol=0.02)
     weak = LogisticSolver(Batch(X, Y)).solve(1e-4).theta["visible_inputs"]
     assert np.abs(weak - general).max() > 0.02
+
+
+@pytest.mark.parametrize(
+    ("gains", "is_accepted"),
+    [((0.1, 0.1), True), ((0.1, -0.1), False), ((-0.1, 0.1), False), ((0.0, 0.0), False)],
+)
+def test_hidden_units_must_not_make_one_of_two_losses_worse(gains, is_accepted, seed):
+    """The losses are the share of wrong outputs and the log-loss of held-out rows."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(0.0, 0.05, 200)
+    others = rng.random((2, 200))
+    losses = others - np.array(gains)[:, None] - (noise - noise.mean())
+    weights = np.ones(200)
+    assert _is_smaller(losses, others, weights, n_errors=2.0) == is_accepted
+    assert not _is_smaller(losses, others, weights, n_errors=1000.0)
