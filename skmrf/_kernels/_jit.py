@@ -139,8 +139,17 @@ def aligned_zeros(n_rows, n_columns, dtype):
 
     The number of columns is rounded up to a multiple of 16.
     """
+    return _align(np.zeros, n_rows, n_columns, dtype)
+
+
+def aligned_empty(n_rows, n_columns, dtype):
+    """Return an array like that of :func:`aligned_zeros`, with any values."""
+    return _align(np.empty, n_rows, n_columns, dtype)
+
+
+def _align(allocate, n_rows, n_columns, dtype):
     shape = n_rows, -(-n_columns // 16) * 16
-    memory = np.zeros(64 + shape[0] * shape[1] * dtype.itemsize, dtype=np.uint8)
+    memory = allocate(64 + shape[0] * shape[1] * dtype.itemsize, dtype=np.uint8)
     start = -memory.ctypes.data % 64
     return memory[start : len(memory) - 64 + start].view(dtype).reshape(shape)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._kernels._jit import read_only
-from .._kernels.gibbs import sweep_tables
+from .._kernels.gibbs import sweep_coupled, sweep_tables
 from .._kernels.layers import BLOCK, sweep_from_hidden
 from .._utils.codes import STATE
 from .._utils.interrupts import InterruptLater
@@ -20,8 +20,10 @@ from ..energies.conditionals import (
 from .layers import (
     align_couplings,
     bipartite_arrays,
+    is_one_call,
     random_seeds,
     reference_odds,
+    single_calls,
     split_path,
     sweep_coupled_layers,
     sweep_layers,
@@ -282,18 +284,23 @@ def sweep(
     clamped = read_only(np.ascontiguousarray(clamped))
     order = np.flatnonzero(np.asarray(energy.visible_states) > 1)
     order = order[::-1].copy() if reverse else order
-    run, n_blocks = _block_function(conditionals), 1
-    if run is not _table_block:
+    run, n_blocks = _sweep_function(conditionals), 1
+    if run is not _sweep_tables:
         n_blocks = blocks_per_unit(energy, len(X), len(betas) - 1)
-    if run is _coupled_blocks:
+    if run is sweep_coupled_layers:
         conditionals, reference = align_couplings(conditionals), reference_odds(reference)
+    parts = split_chains(len(X), generators, n_blocks)
+    if run is sweep_coupled_layers and is_one_call(conditionals, betas, n_blocks * BLOCK):
+        given = conditionals, reference, betas, order, X, clamped, log_weights
+        list(run_blocks(sweep_coupled, single_calls(*given, parts), n_jobs))
+        return X, log_weights
     tasks = []
-    for chains, rngs in split_chains(len(X), generators, n_blocks):
+    for chains, rngs in parts:
         arrays = X[chains], clamped[chains], log_weights[chains]
-        given = _conditionals_of(conditionals, chains)
-        tasks.append((given, reference, betas, order, *arrays, rngs))
+        given = _conditionals_of(conditionals, chains), reference
+        tasks.append((run, given, betas, order, *arrays, rngs))
     long = n_blocks * BLOCK * (len(betas) - 1) * energy.sweep_work > UPDATES_TO_SEND
-    done = list(run_blocks(run, tasks, n_jobs, long=long))
+    done = list(run_blocks(_sweep_block, tasks, n_jobs, long=long))
     generators[:] = [rng for *_, rngs in done for rng in rngs]
     for (*_, x, _, w, _), (moved, increased, _) in zip(tasks, done, strict=True):
         if moved is not x:  # another process moved a copy of the chains
@@ -406,23 +413,17 @@ def _conditionals_of(conditionals, chains):
     return BipartiteConditionals(weights, *biases)
 
 
-def _block_function(conditionals):
+def _sweep_function(conditionals):
     """Return the function that sweeps a part of the chains."""
     if isinstance(conditionals, BipartiteConditionals):
-        return _layer_blocks
+        return sweep_layers
     if isinstance(conditionals, StateConditionals):
-        return _state_blocks
-    return _table_block if isinstance(conditionals, TableConditionals) else _coupled_blocks
+        return sweep_tables_of_pairs
+    return _sweep_tables if isinstance(conditionals, TableConditionals) else sweep_coupled_layers
 
 
-def _writeable(array):
-    """Return the array, or a copy if joblib passed a read-only memory map."""
-    return array if array.flags.writeable else array.copy()
-
-
-def _table_block(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
+def _sweep_tables(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
     (rng,) = rngs
-    X, log_weights = _writeable(X), _writeable(log_weights)
     for piece in split_path(betas, len(X) * len(conditionals.clique_vars), len(betas)):
         with InterruptLater():  # a kernel that uses a generator must not be interrupted
             sweep_tables(
@@ -436,12 +437,13 @@ def _table_block(conditionals, reference, betas, order, X, clamped, log_weights,
                 log_weights,
                 rng,
             )
-    return X, log_weights, rngs
 
 
-def _layer_blocks(conditionals, reference, betas, _order, X, clamped, log_weights, rngs):
-    X, log_weights = _writeable(X), _writeable(log_weights)
-    sweep_layers(conditionals, reference, betas, X, clamped, log_weights, rngs)
+def _sweep_block(run, given, betas, order, X, clamped, log_weights, rngs):
+    """Return the states, log weights and generators of a part of the chains after its sweeps."""
+    if not X.flags.writeable:  # joblib passed read-only memory maps
+        X, log_weights = X.copy(), log_weights.copy()
+    run(*given, betas, order, X, clamped, log_weights, rngs)
     return X, log_weights, rngs
 
 
@@ -484,15 +486,3 @@ def move_from_hidden(energy, H, generators, n_sweeps):
     units = [(*given, s, min(s + size, n_chains)) for s in range(0, n_chains, size)]
     list(run_blocks(sweep_from_hidden, units, None))
     return results
-
-
-def _state_blocks(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
-    X, log_weights = _writeable(X), _writeable(log_weights)
-    sweep_tables_of_pairs(conditionals, reference, betas, order, X, clamped, log_weights, rngs)
-    return X, log_weights, rngs
-
-
-def _coupled_blocks(conditionals, reference, betas, order, X, clamped, log_weights, rngs):
-    X, log_weights = _writeable(X), _writeable(log_weights)
-    sweep_coupled_layers(conditionals, reference, betas, order, X, clamped, log_weights, rngs)
-    return X, log_weights, rngs

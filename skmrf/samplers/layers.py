@@ -6,7 +6,7 @@ random generator.
 
 import numpy as np
 
-from .._kernels._jit import aligned_zeros, read_only
+from .._kernels._jit import aligned_empty, aligned_zeros, read_only
 from .._kernels.gibbs import sweep_coupled, sweep_states
 from .._kernels.layers import draw_hidden, sweep_bipartite
 from .._kernels.products import find_product
@@ -45,11 +45,12 @@ def random_seeds(generators, n_sweeps):
     ndarray of shape (n_sweeps, n_blocks, 4), dtype uint64
         Random integers.
     """
-    seeds = [rng.bit_generator.random_raw(4 * n_sweeps).reshape(-1, 4) for rng in generators]
-    return np.stack(seeds, axis=1)
+    seeds = [rng.bit_generator.random_raw(4 * n_sweeps) for rng in generators]
+    shape = len(generators), n_sweeps, 4
+    return np.ascontiguousarray(np.array(seeds).reshape(shape).swapaxes(0, 1))
 
 
-def sweep_layers(conditionals, reference, betas, X, clamped, log_weights, generators):
+def sweep_layers(conditionals, reference, betas, _order, X, clamped, log_weights, generators):
     r"""Run Gibbs sweeps of a bipartite model along a path of inverse temperatures.
 
     Matrix products update all chains together. A sweep samples hidden given visible units, then
@@ -156,6 +157,59 @@ def sweep_coupled_layers(
             draw_hidden(product, weights, hidden_bias, before, beta, *arrays)
         arrays = from_hidden, clamped, random_seeds(generators, len(path) - 1), is_new, field
         sweep_coupled(product, *given, path, order, *arrays, X, log_weights)
+
+
+def is_one_call(conditionals, betas, n_chains):
+    """Return whether one call of a compiled function makes all sweeps of coupled variables.
+
+    Parameters
+    ----------
+    conditionals : CoupledLayerConditionals
+        Conditionals of the model.
+    betas : ndarray of shape (n_sweeps + 1,)
+        Path of inverse temperatures.
+    n_chains : int
+        Number of chains of a call.
+
+    Returns
+    -------
+    bool
+        True for a short path of a model without hidden units.
+    """
+    n_visible, n_hidden = conditionals.weights.shape
+    return n_hidden == 0 and len(split_path(betas, n_chains * n_visible, REFRESH)) == 1
+
+
+def single_calls(conditionals, reference, betas, order, X, clamped, log_weights, parts):
+    """Return the arguments of :func:`sweep_coupled` for each part of the chains.
+
+    The calls have the results of :func:`sweep_coupled_layers`. Threads wait for each other while
+    they run Python, so that this function prepares the arrays of all calls.
+
+    Parameters
+    ----------
+    conditionals, reference, betas, order, X, clamped, log_weights
+        As in :func:`sweep_coupled_layers`, for a path of which :func:`is_one_call` is True.
+    parts : list of (slice, list of numpy.random.Generator)
+        Chains of each part, and their random generators.
+
+    Returns
+    -------
+    list of tuple
+        Arguments of each call.
+    """
+    coupling, weights, bias, _, constant = conditionals
+    dtype, (odds, from_reference, _) = weights.dtype, reference
+    log_weights += (betas[-1] - betas[0]) * (constant + from_reference)
+    given = find_product(dtype), coupling, bias, read_only(odds.astype(dtype, copy=False)), betas
+    given = *given, order, np.empty((0, 0), dtype=dtype)
+    fields = aligned_empty(len(X), bias.size, dtype)
+    calls = []
+    for chains, generators in parts:
+        fixed = read_only(np.ascontiguousarray(clamped[chains].T))
+        arrays = fixed, random_seeds(generators, len(betas) - 1), True, fields[chains]
+        calls.append((*given, *arrays, X[chains], log_weights[chains]))
+    return calls
 
 
 def sweep_tables_of_pairs(
