@@ -155,17 +155,16 @@ def _run_threads(n_threads, function, blocks):
     Threads of joblib are started anew by each call, which takes several milliseconds. Futures of
     the standard library take about 20 microseconds each, in which all threads wait for Python.
     """
-    results, waiting, done = [None] * len(blocks), deque(enumerate(blocks)), SimpleQueue()
-    call = partial(_make_calls, function, waiting, done)
+    results, waiting, ended = [None] * len(blocks), deque(enumerate(blocks)), SimpleQueue()
+    call = partial(_make_calls, function, waiting, results, [], ended)
     with _blas:
         try:
             _threads.run(call, min(n_threads, len(blocks)) - 1)
             _thread.is_worker = True
             call()
-            for _ in blocks:
-                k, results[k], error = done.get()
-                if error is not None:
-                    raise error
+            error = ended.get()
+            if error is not None:
+                raise error
         finally:
             vars(_thread).pop("is_worker", None)
             waiting.clear()  # after Ctrl-C
@@ -196,10 +195,12 @@ class _Threads:
 _threads = _Threads()
 
 
-def _make_calls(function, waiting, done):
-    """Call a function with waiting blocks; put the number, result and error of each into a queue.
+def _make_calls(function, waiting, results, done, ended):
+    """Call a function with waiting blocks, and write the results.
 
-    After an error, no block waits.
+    After the last call, ``ended`` receives None. Only then the thread that waits for it wakes up,
+    because it would delay the others, which also need Python's lock. After an error, ``ended``
+    receives the error, and no block waits.
     """
     while waiting:
         try:
@@ -207,10 +208,14 @@ def _make_calls(function, waiting, done):
         except IndexError:  # another thread took the last block
             return
         try:
-            done.put((k, function(*block), None))
+            results[k] = function(*block)
         except BaseException as error:
             waiting.clear()
-            done.put((k, None, error))
+            ended.put(error)
+        else:
+            done.append(k)
+            if len(done) == len(results):
+                ended.put(None)
 
 
 def _yield_all(parallel, function, blocks):
