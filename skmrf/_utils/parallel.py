@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import partial
 from itertools import pairwise, product, starmap
-from math import ceil
+from math import ceil, log2
 from numbers import Integral
 from queue import SimpleQueue
 from threading import Lock, Thread, local
@@ -20,7 +20,8 @@ from .namespaces import is_numpy
 
 SMALL_PRODUCT = 2e7  # multiplications of a matrix product, about a millisecond of one thread
 UNIT = 2**26  # multiplications that are worth a thread, about a millisecond
-MIN_SIDE = 128  # of a block of a product; BLAS is slow for narrow matrices
+MIN_SIDE = 192  # of a block of a product, about; BLAS is slow for narrow matrices
+MAX_BLOCKS = 64  # of a product, because BLAS is faster for large matrices
 GRAM_ROWS = 256, 2048  # fewest and most rows of a block of a Gram matrix
 GRAMS = 32  # Gram matrices that are in memory together
 
@@ -281,8 +282,10 @@ def matrix_product(A, B):
     def multiply(rows, columns):
         np.matmul(A[rows], B[:, columns], out=out[rows, columns])
 
-    size = max((UNIT / n) ** 0.5, MIN_SIDE)
-    blocks = product(*(equal_slices(k, ceil(k / size)) for k in (n_rows, n_columns)))
+    most = ceil(n_rows / MIN_SIDE) * ceil(n_columns / MIN_SIDE)
+    n_blocks = count_units(min(n_rows * n * n_columns / UNIT, most, MAX_BLOCKS))
+    n_high = min(count_units((0.5 * n_blocks * n_rows / n_columns) ** 0.5), n_blocks)
+    blocks = product(equal_slices(n_rows, n_high), equal_slices(n_columns, n_blocks // n_high))
     list(run_blocks(multiply, list(blocks), None))
     return out
 
@@ -320,6 +323,14 @@ def gram_matrix(*parts, dtype=float):
         for gram in run_blocks(compute, blocks[first : first + GRAMS], None):
             total += gram
     return total
+
+
+def count_units(n):
+    """Return the smallest power of two that is at least ``n`` and at least 1.
+
+    So many units of work can be divided equally among 2, 4, 8 or 16 threads.
+    """
+    return 2 ** ceil(log2(max(n, 1)))
 
 
 def equal_slices(n, n_slices):

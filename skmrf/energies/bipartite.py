@@ -9,7 +9,7 @@ from .._kernels.products import find_product
 from .._utils.codes import STATE, check_evidence, check_states
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy, namespace, sigmoid
-from .._utils.parallel import UNIT, equal_slices, matrix_product, run_blocks
+from .._utils.parallel import UNIT, count_units, equal_slices, matrix_product, run_blocks
 from .._utils.phases import States
 from .._utils.rows import dense_rows, float_type
 from .conditionals import bias_rows, bias_sums
@@ -301,7 +301,7 @@ class BipartiteEnergy(LayeredEnergy):
             return self._joined_statistics(states[::-1])
         most = max(len(weights) for *_, weights in states)
         size = max(MIN_ROWS, UNIT // (2 * max(self.weights.size, 1)))
-        n_units, ends = max(round(most / size), 1), np.cumsum([len(w) for *_, w in states])
+        n_units, ends = count_units(most / size), np.cumsum([len(w) for *_, w in states])
         layers = [np.empty((ends[-1], n), self.weights.dtype) for n in self.weights.shape]
         sums = [np.zeros((n_units, n)) for n in self.weights.shape]
         phases = []
