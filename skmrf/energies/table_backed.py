@@ -178,7 +178,7 @@ class TableBackedEnergy(DiscreteEnergy):
             Signed sum of clique marginals.
         """
         total, states = split_phases(signed_phases)
-        out = total + np.zeros(self.layout.n_parameters)
+        out = total if isinstance(total, np.ndarray) else np.zeros(self.layout.n_parameters)
         if self.layout.is_binary_pairwise and self.layout.is_dense:
             self._add_gram(states, out)
         else:

@@ -113,7 +113,8 @@ class PCD(ParticleLearner):
     def _sweep(self, energy, state):
         has_hidden = isinstance(energy, HiddenLayerEnergy)
         n_sweeps = self.n_sweeps or (COUPLED_SWEEPS if has_hidden else SWEEPS)
-        X, _ = sweep(energy, state.X, state.generators, n_sweeps=n_sweeps)
+        reference = state.reference if is_numpy(state.X) else None  # JAX needs constants
+        X, _ = sweep(energy, state.X, state.generators, n_sweeps=n_sweeps, reference=reference)
         return replace(state, X=X)
 
     def _alternate(self, energy, state):
