@@ -333,14 +333,14 @@ def test_blocks_are_independent(name, seed):
     assert not np.array_equal(all_blocks[:BLOCK], all_blocks[BLOCK : 2 * BLOCK])
 
 
-@pytest.mark.parametrize("name", ["orders", "spin_glass"])
-def test_path_pieces_do_not_change_results(name, seed, monkeypatch):
-    energy = ZOO[name](seed)
-    X = Product.uniform(energy.n_states).sample(1, np.random.default_rng(seed))
-    results = []
+@pytest.mark.parametrize(("name", "n_chains"), [("orders", 1), ("spin_glass", 150)])
+def test_path_pieces_do_not_change_results(name, n_chains, seed, monkeypatch):
+    energy, rng = ZOO[name](seed), np.random.default_rng(seed)
+    X = Product.uniform(energy.n_states).sample(n_chains, rng)
+    given, results = {"betas": PATH, "clamped": rng.random(X.shape) < 0.3}, []
     for updates in (10**9, 1):
         monkeypatch.setattr(layers, "UPDATES_PER_CALL", updates)
-        results.append(run_sweeps(energy, X, np.random.default_rng(seed), betas=PATH))
+        results.append(run_sweeps(energy, X, np.random.default_rng(seed), **given))
     assert_array_equal(results[0][0], results[1][0])
     assert_allclose(results[0][1], results[1][1], rtol=1e-12)
 
