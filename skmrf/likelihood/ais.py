@@ -11,7 +11,6 @@ from .._utils.log_weights import log_mean_exp
 from .._utils.parameters import check_choice, check_generator, check_number
 from .._utils.results import LogPartition
 from .._utils.rows import dense_rows
-from .._utils.warn import LogPartitionWarning, warn_caller
 from ..energies import FactorGraph
 from ..energies.protocols import check_energy
 from ..exact.elimination import ImpossibleEvidence
@@ -24,6 +23,7 @@ from .annealing_paths import (
     ModelPath,
     ProductPath,
     check_reference_model,
+    estimate_phases,
     has_zeros,
     interpolate,
     with_sparse_tables,
@@ -33,6 +33,7 @@ from .intervals import (
     compare_references,
     is_inside,
     raise_to_bound,
+    warn_unless_converged,
     without_upper_limit,
     zero_probability_result,
 )
@@ -157,8 +158,13 @@ def ais(
       result, and its effective sample size must be at least 10. If the two intervals only overlap,
       or the effective sample size is from 3 to 10, the interval of the result contains both.
 
-    Otherwise some chains may have missed a part of the probability, and nobody knows how large it
-    is. ``upper`` is then inf.
+    Otherwise some chains may have missed a part of the probability. If only the two reference
+    distributions disagree, their chains may end at different modes of the model. The states are
+    then divided into two sets: each state belongs to the path whose last states have the more
+    similar single marginals. Each path estimates the sum over its set. ``value``, ``lower`` and
+    ``upper`` are those of the two sums together. The model can have modes that no chain has
+    reached, so the result has not converged. ``upper`` is inf if the other two paths disagree, or
+    if the effective sample size of a sum is below 3.
 
     The second reference distribution is the product of approximate single marginals of the model,
     or the uniform distribution if the first one is this product. If potentials are zero, it is
@@ -211,7 +217,7 @@ def ais(
     result = zero_probability_result("ais") if result is None else result
     if start is not None and len(start):
         result = raise_to_bound(result, float(energy.log_marginal(start[:n_chains]).max()))
-    _warn_unless_converged(result, max_width)
+    warn_unless_converged(result, max_width)
     return result
 
 
@@ -250,31 +256,6 @@ def _affordable_temperatures(n_sweeps):
     n_long = (n_sweeps - N_REVERSE_STARTS * N_BURN_IN) / N_PATH_SWEEPS
     n_short = n_sweeps / (N_PATH_SWEEPS + N_REVERSE_STARTS)
     return n_long if n_long > N_BURN_IN else n_short
-
-
-def _warn_unless_converged(result, max_width):
-    if result.upper == np.inf and result.lower > -np.inf:
-        warn_caller(
-            f"Annealed importance sampling found no upper limit of log Z, which is at least "
-            f"{result.lower:.4g}: longer paths or a second reference distribution change the "
-            "estimate, few chains have most of the weight, or a time limit is too short. "
-            "Log-likelihoods may be too high by many nats. Increase n_temperatures, n_chains and "
-            "the time limit, or train with a larger alpha.",
-            LogPartitionWarning,
-        )
-    elif result.upper == np.inf:
-        warn_caller(
-            "Annealed importance sampling has no estimate of log Z, because zero potentials made "
-            "the weights of all chains zero, or the time limit is too short. Use log_partition "
-            'with method="bpchain", or with method="exact" and a larger max_bytes.',
-        )
-    elif not result.converged:
-        warn_caller(
-            f"The interval of log Z by annealed importance sampling, [{result.lower:.4g}, "
-            f"{result.upper:.4g}], is {result.upper - result.lower:.3g} nats wide, more than "
-            f"max_width={max_width}. Increase n_temperatures or n_chains.",
-            LogPartitionWarning,
-        )
 
 
 def raise_bound(
@@ -412,7 +393,7 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
     if before is None:
         return None
     share_before = before.ess / path.n_chains
-    has_zeros = path.has_zero_potentials()
+    has_zeros, has_disagreed = path.has_zero_potentials(), False
     while True:
         began = monotonic()
         result = _estimate_in_time(path, n_temperatures, max_width, rng)
@@ -434,16 +415,14 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
         if is_last or (is_confirmed and (width <= target_width or not can_improve)):
             is_random = min(share, share_before) >= LONG_ENOUGH
             final = compare_lengths(before, result, is_confirmed, is_random, max_width)
-            if final.upper < np.inf:
-                other = other.with_chains(max(other.n_chains, min(path.n_chains, N_PILOT_CHAINS)))
-                length = _other_length(path, other, n_temperatures)
-                found = _estimate_in_time(other, length, max_width, rng)
-                if found is None:
-                    return without_upper_limit(final)
-                final = compare_references(final, found, max_width)
             # More chains do not make two references agree, so the next path is longer.
             is_last = is_last or is_longest or _exceeds_limits(GROWTH, seconds, spent)
-            if final.upper - final.lower <= target_width or is_last or not can_improve:
+            is_last |= not can_improve
+            if final.upper < np.inf:
+                divides = is_last or has_disagreed
+                final = _confirm(final, (path, other), n_temperatures, divides, max_width, rng)
+                has_disagreed = True
+            if final.upper - final.lower <= target_width or is_last:
                 return final
             is_long = False
         before, share_before = result, share
@@ -451,6 +430,29 @@ def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):
             path = path.with_chains(int(growth * path.n_chains))
         else:
             n_temperatures *= GROWTH
+
+
+def _confirm(result, paths, n_temperatures, divides, max_width, rng):
+    """Return a result, compared with a run of the second path.
+
+    If the two paths disagree and ``divides`` is True, each path estimates the sum over a part of
+    the states. Otherwise there is no upper limit, also if there is no time for the other runs.
+    """
+    path, other = paths
+    other = other.with_chains(max(other.n_chains, min(path.n_chains, N_PILOT_CHAINS)))
+    length = _other_length(path, other, n_temperatures)
+    found = _estimate_in_time(other, length, max_width, rng)
+    if found is None:
+        return without_upper_limit(result)
+    final = compare_references(result, found, max_width)
+    if final.upper < np.inf or not divides:
+        return final
+    try:
+        both = estimate_phases((path, other), (n_temperatures, length), max_width, rng)
+    except TimeoutError:
+        return final
+    both = raise_to_bound(both, final.lower)
+    return both if both.upper < np.inf else final
 
 
 def _estimate_in_time(path, n_temperatures, max_width, rng):

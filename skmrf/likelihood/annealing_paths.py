@@ -19,7 +19,7 @@ from ..samplers.gibbs_queries import pieces_in_time
 from ..samplers.layers import sweep_between
 from ..samplers.smc import Tempering, resample, run_smc
 from ..samplers.windows import BlockPath
-from .intervals import interval, zero_probability_result
+from .intervals import add_phases, interval, zero_probability_result
 
 N_BURN_IN, N_BURN_IN_BLOCKS = 100, 20
 FIRST_TEMPERATURES = 1000
@@ -152,6 +152,26 @@ class AnnealingChains(NamedTuple):
         return np.array([0.0, 1.0])
 
 
+class Phase(NamedTuple):
+    """Set of the states that are more probable under one product distribution than under another.
+
+    Attributes
+    ----------
+    products : tuple of two Product
+        Distributions of independent variables.
+    index : int
+        Index of the distribution whose states these are, 0 or 1.
+    """
+
+    products: tuple
+    index: int
+
+    def contains(self, X):
+        """Return whether each row of states is in the set."""
+        first, second = (p.log_probability(np.asarray(X)) for p in self.products)
+        return (second > first) == bool(self.index)
+
+
 @dataclass(frozen=True)
 class AnnealingPath(ABC):
     r"""Annealing path :math:`f_0^{1-\beta} f^\beta` to a model.
@@ -197,26 +217,42 @@ class AnnealingPath(ABC):
         """Return the same path with another number of chains."""
         return replace(self, chains=self.chains._replace(n_chains=n_chains))
 
-    def estimate(self, n_temperatures, max_width, rng):
-        """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps."""
+    def estimate(self, n_temperatures, max_width, rng, phase=None):
+        """Estimate log Z and its interval from annealing chains with ``n_temperatures`` steps.
+
+        With a :class:`Phase`, the sum is over its states only.
+        """
         X, log_z = self.draw_reference(rng)
         unseen_margin = self.compute_unseen_margin(X)
         betas, generators = interpolate(self.schedule, n_temperatures), self.chains.spawn(rng)
         X, forward = self.anneal(X, betas, generators)
+        starts = [] if self.start is None else [self.start]
+        if phase is not None:
+            forward = np.where(phase.contains(X), forward, -np.inf)
+            starts = [rows[phase.contains(rows)] for rows in starts]
         if (forward == -np.inf).all():
             return zero_probability_result("ais")
         ends = [X[resample(forward, self.n_chains, rng)]]
-        if self.start is not None:
-            ends.append(self.start[rng.choice(len(self.start), size=self.n_chains)])
+        ends += [rows[rng.choice(len(rows), size=self.n_chains)] for rows in starts if len(rows)]
         n_burn_in = N_BURN_IN if remaining_time() == np.inf else min(n_temperatures, N_BURN_IN)
         stops_at_zeros = has_zeros(self.energy) and not self.crosses_zeros
         results, how = [], {"has_zeros": stops_at_zeros, "unseen_margin": unseen_margin}
         for end in ends:
             end = self.burn_in(end, generators, n_burn_in)
             _, backward = self.anneal(end, betas[::-1], generators, reverse=True)
-            weights = forward + log_z, backward - log_z
-            results.append(interval(*weights, max_width, rng, "ais", **how))
+            backward = backward if phase is None else backward[phase.contains(end)]
+            if len(backward) > 1:
+                weights = forward + log_z, backward - log_z
+                results.append(interval(*weights, max_width, rng, "ais", **how))
+        if not results:
+            return zero_probability_result("ais")
         return max(results, key=lambda result: result.upper)
+
+    def draw_ends(self, n_temperatures, rng):
+        """Return the last states of forward chains, which are not weighted."""
+        X, _ = self.draw_reference(rng)
+        betas = interpolate(self.schedule, n_temperatures)
+        return np.asarray(self.anneal(X, betas, self.chains.spawn(rng))[0])
 
     @abstractmethod
     def has_zero_potentials(self):
@@ -384,6 +420,37 @@ class BlockAnnealing(AnnealingPath):
         if not reverse:
             log_weights[~path.is_possible(X)] = -np.inf
         return X, log_weights
+
+
+def estimate_phases(paths, lengths, max_width, rng):
+    """Estimate log Z from two annealing paths whose chains end in different phases of the model.
+
+    Each path estimates the sum over the states that are more similar to its own last states than to
+    those of the other path. Shorter runs of the paths draw these states.
+
+    Parameters
+    ----------
+    paths : sequence of two AnnealingPath
+        Paths to the same model.
+    lengths : sequence of two int
+        Numbers of temperatures.
+    max_width : float
+        Largest width of the interval, in nats, that counts as converged.
+    rng : Generator
+        Source of randomness.
+
+    Returns
+    -------
+    LogPartition
+        Estimate of log Z.
+    """
+    runs = list(zip(paths, lengths, strict=True))
+    ends = [path.draw_ends(max(n // 4, 1), rng) for path, n in runs]
+    products = tuple(Product.from_counts(X, paths[0].energy.visible_states) for X in ends)
+    parts = [
+        path.estimate(n, max_width, rng, Phase(products, k)) for k, (path, n) in enumerate(runs)
+    ]
+    return add_phases(parts)
 
 
 def _anneal(X, betas, move, log_ratio, reverse):

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.log_weights import effective_sample_size, log_mean_exp
 from .._utils.results import LogPartition
-from .._utils.warn import warn_caller
+from .._utils.warn import LogPartitionWarning, warn_caller
 
 N_BOOTSTRAPS = 2000
 BOOTSTRAP_DRAWS = 2**16  # that are made together
@@ -77,6 +77,26 @@ def compare_references(result, other, max_width):
     return joined
 
 
+def add_phases(parts):
+    """Return log Z from the logs of the sums over disjoint sets that contain all states.
+
+    A limit is the sum of the limits of the parts. There is no upper limit if the effective sample
+    size of a part is below 3. The result has not converged, because no second path has confirmed a
+    part.
+    """
+    value, lower, upper = (
+        float(np.logaddexp.reduce([getattr(part, name) for part in parts]))
+        for name in ("value", "lower", "upper")
+    )
+    shares = np.exp([part.value - value for part in parts])
+    with np.errstate(invalid="ignore"):
+        errors = shares * [part.std_error for part in parts]  # nan if no chain ends in a set
+    error = float(np.hypot.reduce(np.nan_to_num(errors, nan=np.inf)))
+    ess = min(part.ess for part in parts)
+    upper = upper if ess >= MIN_ESS else np.inf
+    return LogPartition(value, error, lower, upper, False, parts[0].method, False, ess)
+
+
 def is_below(result, bound):
     """Return whether a result is below a lower bound of log Z.
 
@@ -143,8 +163,10 @@ def _unseen_margin(forward, has_zeros, unseen_margin):
 
     With probability 97.5%, their share is at most :math:`1 - 0.025^{1/n}`.
     """
-    largest = -np.log(0.025) / len(forward) if np.all(forward > -np.inf) else 0.0
-    return largest if has_zeros else min(largest, unseen_margin)
+    largest = -np.log(0.025) / len(forward)
+    if has_zeros:
+        return largest if np.all(forward > -np.inf) else 0.0
+    return min(largest, unseen_margin)
 
 
 def interval(forward, backward, max_width, rng, method, *, has_zeros=False, unseen_margin=0.0):
@@ -195,6 +217,40 @@ def interval(forward, backward, max_width, rng, method, *, has_zeros=False, unse
     )
 
 
+def warn_unless_converged(result, max_width):
+    """Warn that annealed importance sampling found a wide interval, or missed modes."""
+    if result.upper == np.inf and result.lower > -np.inf:
+        warn_caller(
+            f"Annealed importance sampling found no upper limit of log Z, which is at least "
+            f"{result.lower:.4g}: longer paths or a second reference distribution change the "
+            "estimate, few chains have most of the weight, or a time limit is too short. "
+            "Log-likelihoods may be too high by many nats. Increase n_temperatures, n_chains and "
+            "the time limit, or train with a larger alpha.",
+            LogPartitionWarning,
+        )
+    elif result.upper == np.inf:
+        warn_caller(
+            "Annealed importance sampling has no estimate of log Z, because zero potentials made "
+            "the weights of all chains zero, or the time limit is too short. Use log_partition "
+            'with method="bpchain", or with method="exact" and a larger max_bytes.',
+        )
+    elif not result.converged and result.upper - result.lower <= max_width:
+        warn_caller(
+            "The chains of annealed importance sampling from two reference distributions ended at "
+            f"different modes of the model. log Z of these modes is in the interval "
+            f"[{result.lower:.4g}, {result.upper:.4g}], but there can be more modes. Increase "
+            "n_temperatures or n_chains, or train with a larger alpha.",
+            LogPartitionWarning,
+        )
+    elif not result.converged:
+        warn_caller(
+            f"The interval of log Z by annealed importance sampling, [{result.lower:.4g}, "
+            f"{result.upper:.4g}], is {result.upper - result.lower:.3g} nats wide, more than "
+            f"max_width={max_width}. Increase n_temperatures or n_chains.",
+            LogPartitionWarning,
+        )
+
+
 def warn_wide(result):
     """Warn that the interval of the estimated log partition function is wide or infinite."""
     if result.upper == np.inf and result.lower > -np.inf:
@@ -208,7 +264,8 @@ def warn_wide(result):
         return
     warn_caller(
         f"log Z has not converged: its interval, [{result.lower:.4g}, {result.upper:.4g}], is "
-        f"{result.upper - result.lower:.3g} nats wide. Log-likelihoods have the same uncertainty. "
+        f"{result.upper - result.lower:.3g} nats wide. If it is narrow, estimates disagree or "
+        "their chains end at different modes. Log-likelihoods are at least as uncertain. "
         "Estimate log Z of energy_ with more n_temperatures or n_chains: use "
         "skmrf.likelihood.ais, or skmrf.likelihood.neural.neural_log_partition for neural "
         "potentials.",

@@ -1,29 +1,31 @@
-"""Tests of the ends of annealing runs, of the comparison of their estimates, and of block moves."""
+"""Tests of the ends of annealing runs, of comparisons of estimates, and of sums over modes."""
 
 import time
-import warnings
 from math import comb
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from potentials import true_log_z
 from zoo import ZOO, enumerate_states
 
 from skmrf._utils.interrupts import limit_time
 from skmrf._utils.results import LogPartition
 from skmrf.datasets import make_ising
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
-from skmrf.inference import log_partition, marginals, sample
+from skmrf.inference import log_partition, sample
 from skmrf.likelihood import ais, log_partition_bounds
 from skmrf.likelihood.ais import (
     AnnealingChains,
     _estimate_with_longer_paths,
     _other_length,
 )
-from skmrf.likelihood.annealing_paths import BlockAnnealing
-from skmrf.samplers import Product, spawn_generators, windows
+from skmrf.likelihood.annealing_paths import (
+    Phase,
+    ProductPath,
+    estimate_phases,
+)
+from skmrf.samplers import Product
 
 
 class _ScriptedPath(NamedTuple):
@@ -77,10 +79,15 @@ class _OtherPath(NamedTuple):
         return LogPartition(value, 1.0, value - half, value + half, False, "ais", False, ess)
 
 
-def run_scripted(path, target_width=0.5, other=None):
+def run_scripted(path, target_width=0.5, other=None, upper_of_sum=np.inf):
     """Return the result, and the numbers of temperatures and of chains of the runs."""
     paths, widths = (path, other or _OtherPath([], [])), (1.0, target_width)
-    return _estimate_with_longer_paths(paths, widths, np.random.default_rng(0), 1000), path.runs
+    both = LogPartition(5.1, 1.0, 5.0, upper_of_sum, False, "ais", False)
+    functions = _estimate_with_longer_paths.__globals__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(functions, "estimate_phases", lambda *_: both)
+        result = _estimate_with_longer_paths(paths, widths, np.random.default_rng(0), 1000)
+    return result, path.runs
 
 
 @pytest.mark.parametrize(
@@ -171,6 +178,16 @@ def test_two_references_must_agree(others, n_runs, lower, upper):
     assert other_runs == [n for n, _ in runs[1:]]
     assert_allclose((result.lower, result.upper), (lower, upper))
     assert result.converged == (upper == 0.2)
+
+
+@pytest.mark.parametrize(
+    ("upper", "n_runs", "last"),
+    [(5.2, 3, 5.2), (9.0, 5, 9.0), (4.0, 5, np.inf)],  # narrow, wide, below the other estimate
+)
+def test_two_references_that_disagree_twice_divide_the_states(upper, n_runs, last):
+    path, other = _ScriptedPath([0.9] * 5, [], widths=(0.4,) * 5), [(5.0, 0.4, 50.0)] * 4
+    result, runs = run_scripted(path, other=_OtherPath(other, []), upper_of_sum=upper)
+    assert (len(runs), result.upper, result.converged) == (n_runs, last, False)
 
 
 @pytest.mark.parametrize(
@@ -372,20 +389,87 @@ def two_modes(strength=0.1, field=0.0375):
     return energy, np.logaddexp.reduce(log_f + log_counts)
 
 
-def test_a_mode_that_one_reference_misses(monkeypatch, seed):
-    """Chains from states of the smaller mode find only this mode, and those of the model both."""
+def anneal_from_small_states(monkeypatch, energy, seed):
+    """Return log Z from a path that starts at states with few ones, and from this path alone."""
     monkeypatch.setitem(_estimate_with_longer_paths.__globals__, "MAX_UPDATES", 1e8)
-    energy, log_z = two_modes()
-    start = (np.random.default_rng(seed).random((128, 40)) < 0.02).astype(int)
+    start = (np.random.default_rng(seed).random((128, energy.n_variables)) < 0.02).astype(int)
     near = Product.from_counts(start, energy.visible_states)
     how = {"start": start, "random_state": seed}
     single = ais(energy, reference=near, n_temperatures=1000, **how)
+    with pytest.warns(UserWarning, match="ended at different modes"):
+        return ais(energy, **how), single
+
+
+def test_a_mode_that_one_reference_misses(monkeypatch, seed):
+    """Chains from states of the smaller mode find only this mode. The second path finds both."""
+    energy, log_z = two_modes()
+    result, single = anneal_from_small_states(monkeypatch, energy, seed)
     assert single.upper < log_z - 2.0
     assert single.converged
-    with pytest.warns(UserWarning, match="found no upper limit of log Z"):
-        result = ais(energy, **how)
-    assert result.lower <= log_z < result.upper == np.inf
+    assert result.lower - 0.1 < log_z < result.upper + 0.1
+    assert result.upper - result.lower < 0.5
     assert not result.converged
+
+
+def separated_modes(n=40, share=0.5):
+    """Return a model of n coupled variables whose states have few ones or few zeros, and log Z.
+
+    About ``share`` of the probability belongs to the states with few zeros.
+    """
+    k, strength = np.arange(n + 1), 8.0 / n
+    bias = np.log(share / (1.0 - share)) / n - 0.5 * strength * (n - 1)
+    log_f = 0.5 * strength * k * (k - 1) + bias * k + np.log([float(comb(n, i)) for i in k])
+    energy = PairwiseEnergy(strength * (1.0 - np.eye(n)), np.full(n, bias), states=(0, 1))
+    return energy, np.logaddexp.reduce(log_f)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_two_paths_that_end_at_different_modes(share, seed):
+    energy, log_z = separated_modes(share=share)
+    rng, chains = np.random.default_rng(seed), AnnealingChains(128)
+    rows = (rng.random((128, 40)) < 0.02).astype(int)
+    starts = [Product.from_counts(X, energy.visible_states) for X in (rows, 1 - rows)]
+    paths = [ProductPath(energy, start, None, chains) for start in starts]
+    single = [path.estimate(1000, 1.0, rng) for path in paths]
+    lost = np.log([1.0 - share, share])
+    assert_allclose([result.value - log_z for result in single], lost, atol=0.1)
+    result = estimate_phases(paths, (1000, 1000), 1.0, rng)
+    assert result.lower - 0.05 < log_z < result.upper + 0.05
+    assert result.upper - result.lower < 0.2
+    assert not result.converged
+
+
+def test_modes_that_two_paths_miss(seed):
+    """Both paths end at one of four modes with equal probabilities, so the sum lacks log 2."""
+    n = 40
+    patterns = np.ones((2, n))
+    patterns[1, n // 2 :] = -1.0
+    coupling = 3.5 / n * patterns.T @ patterns
+    np.fill_diagonal(coupling, 0.0)
+    energy, rng = PairwiseEnergy(coupling, np.zeros(n)), np.random.default_rng(seed)
+    p = np.where(patterns > 0, 0.97, 0.03)
+    starts = [Product(np.log([1.0 - q, q]).T.ravel(), 2 * np.arange(n)) for q in p]
+    paths = [ProductPath(energy, start, None, AnnealingChains(128)) for start in starts]
+    result = estimate_phases(paths, (1000, 1000), 1.0, rng)
+    ones = np.arange(n // 2 + 1)
+    log_counts = np.log([float(comb(n // 2, k)) for k in ones])
+    spins = 2.0 * ones - n // 2
+    log_f = 3.5 / n * (spins[:, None] ** 2 + spins**2 - n) + log_counts[:, None] + log_counts
+    assert_allclose(result.value, np.logaddexp.reduce(log_f, axis=None) - np.log(2.0), atol=0.1)
+    assert not result.converged
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_sum_over_a_part_of_the_states(index, seed):
+    energy, rng = ZOO["spin_glass"](seed), np.random.default_rng(seed)
+    states, log_f = enumerate_states(energy)
+    products = tuple(Product.from_counts(states[k], energy.visible_states) for k in ([0], [-1]))
+    phase = Phase(products, index)
+    uniform = Product.uniform(energy.visible_states)
+    path = ProductPath(energy, uniform, states, AnnealingChains(256))
+    result = path.estimate(1000, 1.0, rng, phase)
+    exact = np.logaddexp.reduce(log_f[phase.contains(states)])
+    assert result.lower - 0.1 < exact < result.upper + 0.1
 
 
 def test_both_references_confirm_a_model_with_two_modes(seed):
@@ -430,135 +514,6 @@ def test_search_of_modes_returns_the_best_states(seed):
     unequal = np.array([[-np.inf, 0.0], [0.0, -np.inf]])
     impossible = FactorGraph([2, 2, 2], [(0, 1), (1, 2), (0, 2)], [unequal] * 3)
     assert AnnealingChains(128).find_modes(impossible, rng) is None
-
-
-# Block moves --------------------------------------------------------------------------------
-
-
-def test_block_moves_cross_zero_potentials(seed, monkeypatch):
-    """Single variables cannot leave a state where all variables of a ring of equal pairs agree."""
-    monkeypatch.setattr(windows, "LOG2_DRAWN", 2)
-    equal = np.where(np.eye(3, dtype=bool), 0.0, -np.inf)
-    cliques = [(i, j) for i in range(6) for j in range(i)] + [(0,)]
-    graph = FactorGraph([3] * 6, cliques, [equal] * 15 + [np.array([0.0, 1.0, 2.0])])
-    result = ais(graph, random_state=seed)
-    log_z = np.log(np.exp([0.0, 1.0, 2.0]).sum())
-    assert result.lower <= log_z <= result.upper
-    assert abs(result.value - log_z) < 0.5
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        alone = ais(graph, moves="gibbs", random_state=seed)
-    assert not alone.lower <= log_z <= alone.upper or alone.upper - alone.lower > 1.0
-
-
-@pytest.mark.parametrize("kind", ["strong", "underflow"])
-def test_block_moves_with_large_finite_potentials(kind, seed, monkeypatch):
-    """Only zero potentials become small numbers on the path, however small others are."""
-    monkeypatch.setattr(windows, "LOG2_DRAWN", 3)
-    rng = np.random.default_rng(seed)
-    n = 8 if kind == "strong" else 4
-    cliques = [(i, j) for i in range(n) for j in range(i)]
-    tables = [rng.normal(0.0, 30.0 if kind == "strong" else 1.0, (2, 2)) for _ in cliques]
-    tables[-1][0, 0] = -np.inf
-    if kind == "underflow":
-        tables[0][1] -= 1000.0
-        cliques, tables = [*cliques, (1,)], [*tables, np.array([0.0, 1000.0])]
-    graph = FactorGraph([2] * n, cliques, tables)
-    result = ais(graph, random_state=seed)
-    assert result.lower - 0.1 <= true_log_z(graph) <= result.upper + 0.1
-
-
-def test_estimates_before_the_time_limit_are_kept(seed, monkeypatch):
-    monkeypatch.setattr(windows, "LOG2_DRAWN", 2)
-    graph, estimate, values = ZOO["zeros_binary"](seed), BlockAnnealing.estimate, []
-
-    def stop(path, *how):
-        if values:
-            raise TimeoutError
-        values.append(estimate(path, *how))
-        return values[0]
-
-    monkeypatch.setattr(BlockAnnealing, "estimate", stop)
-    with pytest.warns(UserWarning, match="found no upper limit"):
-        result = ais(graph, random_state=seed)
-    assert (result.value, result.upper) == (values[0].value, np.inf)
-
-
-def test_short_times_shorten_the_start_of_block_moves(seed, monkeypatch):
-    """All windows together take longer than the time limit."""
-    draw = windows.Windows.draw
-
-    def draw_slowly(*args):
-        time.sleep(0.1)
-        return draw(*args)
-
-    monkeypatch.setattr(windows.Windows, "draw", draw_slowly)
-    how = {"max_bytes": 1.0, "time_limit": 2.0, "random_state": seed}
-    assert marginals(ZOO["zeros_binary"](seed), **how).method == "block-gibbs"
-
-
-def test_chains_of_single_variables_with_zero_potentials_warn(seed, monkeypatch):
-    def stop(*_):
-        raise TimeoutError
-
-    monkeypatch.setattr(windows.Windows, "draw", stop)
-    how = {"max_bytes": 1.0, "time_limit": 2.0, "random_state": seed}
-    with pytest.warns(UserWarning, match="Zero potentials separate the states of these chains"):
-        assert marginals(ZOO["zeros_binary"](seed), **how).method == "gibbs"
-
-
-def test_reversed_block_moves(seed, monkeypatch):
-    """Pairs of states before and after moves from equilibrium are those of reversed moves."""
-    monkeypatch.setattr(windows, "LOG2_DRAWN", 1)
-    rng, n = np.random.default_rng(seed), 100_000
-    tables = [2.0 * rng.normal(size=(2, 2)) for _ in range(3)]
-    path = windows.BlockPath.pair(FactorGraph([2] * 3, [(0, 1), (1, 2), (0, 2)], tables), rng)[0]
-    path.plans = path.plans[:1]  # both moves draw the same window
-    states = np.array(list(np.ndindex(2, 2, 2)), dtype=np.int16)
-    log_f, code, tables = path.log_density(states)(0.7), np.array([4, 2, 1]), []
-    p = np.exp(log_f - log_f.max())
-    for reverse in (False, True):
-        X = states[rng.choice(8, n, p=p / p.sum())]
-        Y = path.move(X, 0.7, spawn_generators(rng, n), reverse=reverse)
-        pairs = (Y, X) if reverse else (X, Y)
-        tables.append(np.bincount(8 * (pairs[0] @ code) + pairs[1] @ code, minlength=64))
-    error = np.sqrt(tables[0] + tables[1] + 1.0)
-    assert (np.abs(tables[0] - tables[1]) < 5.0 * error).all()
-
-
-def test_impossible_tables_have_no_block_moves():
-    equal = np.where(np.eye(2, dtype=bool), 0.0, -np.inf)
-    graph = FactorGraph([2, 2], [(0, 1), (0, 1)], [equal, equal[::-1]])
-    with pytest.warns(UserWarning, match="has no estimate of log Z"):
-        assert ais(graph).value == -np.inf
-
-
-def test_models_without_block_moves_raise():
-    message = r"^moves=\"block-gibbs\" needs a FactorGraph of at most 5,000 variables"
-    with pytest.raises(ValueError, match=message):
-        ais(PairwiseEnergy(np.zeros((2, 2)), np.zeros(2)), moves="block-gibbs")
-    with pytest.raises(ValueError, match=r"^moves must be one of"):
-        ais(ZOO["zeros_binary"](0), moves="windows")
-
-
-def test_windows_contain_every_variable(seed):
-    """A variable with many neighbours is also in some windows."""
-    ring = [(i, i % 40 + 1) for i in range(1, 41)]
-    cliques = [(0, i) for i in range(1, 41)] + ring
-    graph = FactorGraph([2] * 41, cliques, [np.zeros((2, 2))] * len(cliques))
-    drawn = windows.Windows(graph, np.random.default_rng(seed))
-    plans = [drawn.draw(1) for _ in range(60)]
-    assert min(sum(~plan.observed[i] for plan in plans) for i in range(41)) >= 1
-
-
-def test_variables_outside_of_all_windows_move(seed, monkeypatch):
-    """Tables of two entries are too small for variables with three states."""
-    monkeypatch.setattr(windows, "LOG2_DRAWN", 1)
-    graph, rng = FactorGraph([3, 3], [(0, 1)], [np.zeros((3, 3))]), np.random.default_rng(seed)
-    path, generators = windows.BlockPath.pair(graph, rng)[0], spawn_generators(rng, 64)
-    start = np.zeros((64, 2), dtype=np.int16)
-    for X in (path.record(start, generators)[0], path.settle(start, generators)):
-        assert (X != 0).any(axis=0).all()
 
 
 # Devices -----------------------------------------------------------------------------------

@@ -1,16 +1,23 @@
-"""Tests of sequential Monte Carlo along paths: steps, weights, estimates of Z, resampling."""
+"""Tests of sequential Monte Carlo along paths: steps, weights, resampling, and block moves."""
+
+import time
+import warnings
 
 import numpy as np
 import pytest
 import twins
 from montecarlo import check_mean_weight, law, random_product, visible_states
 from numpy.testing import assert_allclose, assert_array_equal
+from potentials import true_log_z
 from zoo import LAYERED, ZOO, enumerate_states, layers
 
 from skmrf._utils.codes import STATE
 from skmrf._utils.log_weights import logsumexp, logsumexp_along, normalized_weights
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.samplers import Product, spawn_generators
+from skmrf.inference import marginals
+from skmrf.likelihood import ais
+from skmrf.likelihood.annealing_paths import BlockAnnealing
+from skmrf.samplers import Product, spawn_generators, windows
 from skmrf.samplers.smc import Interpolation, Tempering, equal_log_weights, resample, run_smc
 
 MODELS = {n: ZOO[n] for n in ("chain", "cycle", "orders", "zero_one", "zeros", "zeros_binary")}
@@ -326,3 +333,132 @@ def test_sums_along_an_axis_equal_single_sums(seed):
     expected = [logsumexp(column) for column in logs.T]
     assert_allclose(logsumexp_along(logs), expected, rtol=1e-12)
     assert_allclose(logsumexp_along(logs.T, axis=1, keepdims=True)[:, 0], expected, rtol=1e-12)
+
+
+# Block moves: windows of variables that are drawn together -----------------------------------
+
+
+def test_block_moves_cross_zero_potentials(seed, monkeypatch):
+    """Single variables cannot leave a state where all variables of a ring of equal pairs agree."""
+    monkeypatch.setattr(windows, "LOG2_DRAWN", 2)
+    equal = np.where(np.eye(3, dtype=bool), 0.0, -np.inf)
+    cliques = [(i, j) for i in range(6) for j in range(i)] + [(0,)]
+    graph = FactorGraph([3] * 6, cliques, [equal] * 15 + [np.array([0.0, 1.0, 2.0])])
+    result = ais(graph, random_state=seed)
+    log_z = np.log(np.exp([0.0, 1.0, 2.0]).sum())
+    assert result.lower <= log_z <= result.upper
+    assert abs(result.value - log_z) < 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        alone = ais(graph, moves="gibbs", random_state=seed)
+    assert not alone.lower <= log_z <= alone.upper or alone.upper - alone.lower > 1.0
+
+
+@pytest.mark.parametrize("kind", ["strong", "underflow"])
+def test_block_moves_with_large_finite_potentials(kind, seed, monkeypatch):
+    """Only zero potentials become small numbers on the path, however small others are."""
+    monkeypatch.setattr(windows, "LOG2_DRAWN", 3)
+    rng = np.random.default_rng(seed)
+    n = 8 if kind == "strong" else 4
+    cliques = [(i, j) for i in range(n) for j in range(i)]
+    tables = [rng.normal(0.0, 30.0 if kind == "strong" else 1.0, (2, 2)) for _ in cliques]
+    tables[-1][0, 0] = -np.inf
+    if kind == "underflow":
+        tables[0][1] -= 1000.0
+        cliques, tables = [*cliques, (1,)], [*tables, np.array([0.0, 1000.0])]
+    graph = FactorGraph([2] * n, cliques, tables)
+    result = ais(graph, random_state=seed)
+    assert result.lower - 0.1 <= true_log_z(graph) <= result.upper + 0.1
+
+
+def test_estimates_before_the_time_limit_are_kept(seed, monkeypatch):
+    monkeypatch.setattr(windows, "LOG2_DRAWN", 2)
+    graph, estimate, values = ZOO["zeros_binary"](seed), BlockAnnealing.estimate, []
+
+    def stop(path, *how):
+        if values:
+            raise TimeoutError
+        values.append(estimate(path, *how))
+        return values[0]
+
+    monkeypatch.setattr(BlockAnnealing, "estimate", stop)
+    with pytest.warns(UserWarning, match="found no upper limit"):
+        result = ais(graph, random_state=seed)
+    assert (result.value, result.upper) == (values[0].value, np.inf)
+
+
+def test_short_times_shorten_the_start_of_block_moves(seed, monkeypatch):
+    """All windows together take longer than the time limit."""
+    draw = windows.Windows.draw
+
+    def draw_slowly(*args):
+        time.sleep(0.1)
+        return draw(*args)
+
+    monkeypatch.setattr(windows.Windows, "draw", draw_slowly)
+    how = {"max_bytes": 1.0, "time_limit": 2.0, "random_state": seed}
+    assert marginals(ZOO["zeros_binary"](seed), **how).method == "block-gibbs"
+
+
+def test_chains_of_single_variables_with_zero_potentials_warn(seed, monkeypatch):
+    def stop(*_):
+        raise TimeoutError
+
+    monkeypatch.setattr(windows.Windows, "draw", stop)
+    how = {"max_bytes": 1.0, "time_limit": 2.0, "random_state": seed}
+    with pytest.warns(UserWarning, match="Zero potentials separate the states of these chains"):
+        assert marginals(ZOO["zeros_binary"](seed), **how).method == "gibbs"
+
+
+def test_reversed_block_moves(seed, monkeypatch):
+    """Pairs of states before and after moves from equilibrium are those of reversed moves."""
+    monkeypatch.setattr(windows, "LOG2_DRAWN", 1)
+    rng, n = np.random.default_rng(seed), 100_000
+    tables = [2.0 * rng.normal(size=(2, 2)) for _ in range(3)]
+    path = windows.BlockPath.pair(FactorGraph([2] * 3, [(0, 1), (1, 2), (0, 2)], tables), rng)[0]
+    path.plans = path.plans[:1]  # both moves draw the same window
+    states = np.array(list(np.ndindex(2, 2, 2)), dtype=np.int16)
+    log_f, code, tables = path.log_density(states)(0.7), np.array([4, 2, 1]), []
+    p = np.exp(log_f - log_f.max())
+    for reverse in (False, True):
+        X = states[rng.choice(8, n, p=p / p.sum())]
+        Y = path.move(X, 0.7, spawn_generators(rng, n), reverse=reverse)
+        pairs = (Y, X) if reverse else (X, Y)
+        tables.append(np.bincount(8 * (pairs[0] @ code) + pairs[1] @ code, minlength=64))
+    error = np.sqrt(tables[0] + tables[1] + 1.0)
+    assert (np.abs(tables[0] - tables[1]) < 5.0 * error).all()
+
+
+def test_impossible_tables_have_no_block_moves():
+    equal = np.where(np.eye(2, dtype=bool), 0.0, -np.inf)
+    graph = FactorGraph([2, 2], [(0, 1), (0, 1)], [equal, equal[::-1]])
+    with pytest.warns(UserWarning, match="has no estimate of log Z"):
+        assert ais(graph).value == -np.inf
+
+
+def test_models_without_block_moves_raise():
+    message = r"^moves=\"block-gibbs\" needs a FactorGraph of at most 5,000 variables"
+    with pytest.raises(ValueError, match=message):
+        ais(PairwiseEnergy(np.zeros((2, 2)), np.zeros(2)), moves="block-gibbs")
+    with pytest.raises(ValueError, match=r"^moves must be one of"):
+        ais(ZOO["zeros_binary"](0), moves="windows")
+
+
+def test_windows_contain_every_variable(seed):
+    """A variable with many neighbours is also in some windows."""
+    ring = [(i, i % 40 + 1) for i in range(1, 41)]
+    cliques = [(0, i) for i in range(1, 41)] + ring
+    graph = FactorGraph([2] * 41, cliques, [np.zeros((2, 2))] * len(cliques))
+    drawn = windows.Windows(graph, np.random.default_rng(seed))
+    plans = [drawn.draw(1) for _ in range(60)]
+    assert min(sum(~plan.observed[i] for plan in plans) for i in range(41)) >= 1
+
+
+def test_variables_outside_of_all_windows_move(seed, monkeypatch):
+    """Tables of two entries are too small for variables with three states."""
+    monkeypatch.setattr(windows, "LOG2_DRAWN", 1)
+    graph, rng = FactorGraph([3, 3], [(0, 1)], [np.zeros((3, 3))]), np.random.default_rng(seed)
+    path, generators = windows.BlockPath.pair(graph, rng)[0], spawn_generators(rng, 64)
+    start = np.zeros((64, 2), dtype=np.int16)
+    for X in (path.record(start, generators)[0], path.settle(start, generators)):
+        assert (X != 0).any(axis=0).all()
