@@ -219,3 +219,135 @@ def draw_missing_values(X, pattern, order, chosen, means, precisions, noise):
             y[a] /= root[a, a]
         for a in range(m):
             row[entries[a]] = means[k, entries[a]] + y[a]
+
+
+@inlined
+def _factorise_block(matrix, entries, m, root):
+    """Write the upper Cholesky factor of the submatrix whose rows and columns are in ``entries``.
+
+    It subtracts contiguous rows, which is faster in a large block than products of columns.
+    """
+    for a in range(m):
+        for b in range(a, m):
+            root[a, b] = matrix[entries[a], entries[b]]
+    for a in range(m):
+        pivot = np.sqrt(max(root[a, a], TINY))
+        for b in range(a, m):
+            root[a, b] /= pivot
+        for c in range(a + 1, m):
+            factor = root[a, c]
+            for b in range(c, m):
+                root[c, b] -= factor * root[a, b]
+
+
+@inlined
+def _invert_block(root, m, inverse, block):
+    """Write the lower triangle of the inverse of a block, given its upper Cholesky factor."""
+    for c in range(m):
+        for b in range(c):
+            inverse[c, b] = 0.0
+        inverse[c, c] = 1.0 / root[c, c]
+        for k in range(c):
+            factor = root[k, c] * inverse[c, c]
+            for b in range(k + 1):
+                inverse[c, b] -= factor * inverse[k, b]
+    for a in range(m):
+        for b in range(a + 1):
+            block[a, b] = 0.0
+    for c in range(m):
+        for a in range(c + 1):
+            factor = inverse[c, a]
+            for b in range(a + 1):
+                block[a, b] += factor * inverse[c, b]
+
+
+@kernel
+def complete_deviations(masks, pattern, order, precision, products, deviations, squares, log_dets):
+    r"""Replace the deviations of missing numbers from the mean by their conditional means.
+
+    Let P be the precision matrix, and d the deviations, which are 0 for the missing entries m. The
+    conditional mean of the missing deviations is :math:`-P_{mm}^{-1} (P d)_m`. The squared distance
+    of the observed entries is :math:`d^\top P d - (P d)_m^\top P_{mm}^{-1} (P d)_m`, and the
+    determinant of their covariance is :math:`|P_{mm}| / |P|`.
+
+    Parameters
+    ----------
+    masks : ndarray of shape (n_patterns, n_numbers)
+        Missing-value patterns: nan for missing numbers.
+    pattern, order : ndarray of int64 of shape (n_rows,)
+        Missing-value pattern of each row, and the order in which rows are visited.
+    precision : ndarray of shape (n_numbers, n_numbers)
+        Precision matrix.
+    products : ndarray of shape (n_rows, n_numbers)
+        Products of the precision matrix and the deviations, P d.
+    deviations : ndarray of shape (n_rows, n_numbers)
+        Deviations d, which are replaced in place where numbers are missing.
+    squares : ndarray of shape (n_rows,)
+        Squares d' P d, which are replaced by the squared distances.
+    log_dets : ndarray of shape (n_rows,)
+        Half of the log-determinants of P_mm are written here.
+    """
+    n = masks.shape[1]
+    entries, root, y = np.empty(n, np.int64), np.empty((n, n)), np.empty(n)
+    last, m, log_det = -1, 0, 0.0
+    for r in order:
+        if pattern[r] != last:
+            last, m, log_det = pattern[r], _find_entries(masks[pattern[r]], False, entries), 0.0
+            _factorise_block(precision, entries, m, root)
+            for a in range(m):
+                log_det += np.log(root[a, a])
+        log_dets[r] = log_det
+        for a in range(m):
+            y[a] = products[r, entries[a]]
+        for a in range(m):
+            y[a] /= root[a, a]
+            squares[r] -= y[a] ** 2
+            for b in range(a + 1, m):
+                y[b] -= root[a, b] * y[a]
+        for a in range(m - 1, -1, -1):
+            total = y[a]
+            for b in range(a + 1, m):
+                total -= root[a, b] * y[b]
+            y[a] = total / root[a, a]
+            deviations[r, entries[a]] = -y[a]
+
+
+@kernel
+def sum_conditional_covariances(masks, precision, weights, variances, out):
+    """Sum the weighted covariances of missing numbers given the observed numbers of their rows.
+
+    Parameters
+    ----------
+    masks : ndarray of shape (n_patterns, n_numbers)
+        Missing-value patterns: nan for missing numbers.
+    precision : ndarray of shape (n_numbers, n_numbers)
+        Precision matrix.
+    weights : ndarray of shape (n_sums, n_patterns)
+        Weights of the rows of each pattern. A pattern whose weights are all 0 is left out.
+    variances : ndarray of shape (n_patterns, n_numbers)
+        Conditional variances of the missing numbers are written here.
+    out : ndarray of shape (n_sums, n_numbers, n_numbers)
+        Zeros, to which the weighted covariances are added.
+    """
+    n = masks.shape[1]
+    entries, root = np.empty(n, np.int64), np.empty((n, n))
+    inverse, block = np.empty((n, n)), np.empty((n, n))
+    for r in range(len(masks)):
+        total = 0.0
+        for k in range(len(weights)):
+            total += weights[k, r]
+        if total == 0.0:
+            continue
+        m = _find_entries(masks[r], False, entries)
+        _factorise_block(precision, entries, m, root)
+        _invert_block(root, m, inverse, block)
+        for a in range(m):
+            variances[r, entries[a]] = block[a, a]
+        for k in range(len(weights)):
+            for a in range(m if weights[k, r] > 0.0 else 0):
+                for b in range(a + 1):
+                    out[k, entries[a], entries[b]] += weights[k, r] * block[a, b]
+    for k in range(len(weights)):
+        for i in range(n):
+            for j in range(i):
+                out[k, j, i] = out[k, i, j]

@@ -1,4 +1,4 @@
-"""Conditional Gaussian distributions, conditional moments of numbers, and shrinkage."""
+"""Conditional Gaussian distributions, and shrinkage of covariances."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -392,58 +392,6 @@ def find_share(differences, weights):
 
     smallest = 0.5 * PRIOR_ROWS / n_rows  # half as large as the smallest root
     return float(brentq(excess, smallest, 1.0 - smallest))
-
-
-class ConditionalMoments:
-    """Expectations of the missing numbers of rows that share the observed numbers.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Mixture of the rows.
-    X : ndarray of shape (n_rows, n_observed)
-        Observed numbers.
-    observed : ndarray of bool of shape (n_numbers,)
-        Mask of the observed numbers.
-    """
-
-    def __init__(self, mixture, X, observed):
-        o, m = np.flatnonzero(observed), np.flatnonzero(~observed)
-        S, means = mixture.covariances, mixture.means
-        self.X, self.o, self.m = X, o, m
-        inner = S[:, o[:, None], o]
-        roots = np.linalg.cholesky(inner)
-        whitening = np.linalg.inv(roots)
-        white = whitening @ X.T - (whitening @ means[:, o, None])
-        log_dets = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-        self.squares = np.einsum("kir,kir->kr", white, white)
-        constant = 0.5 * np.log(2 * np.pi) * len(o)
-        self.log_densities = -0.5 * self.squares - (log_dets + constant)[:, None]
-        if len(m):
-            cross = whitening @ S[:, o[:, None], m]
-            self.slopes = np.swapaxes(whitening, 1, 2) @ cross
-            self.covariances = S[:, m[:, None], m] - np.swapaxes(cross, 1, 2) @ cross
-            self.intercepts = means[:, m] - np.einsum("kom,ko->km", self.slopes, means[:, o])
-
-    def add_moments(self, resp, first, second):
-        """Add the weighted first and second moments under each component to the given arrays."""
-        o, m = self.o, self.m
-        total, sums = resp.sum(axis=1)[:, None], resp @ self.X
-        squares = (resp[:, None, :] * self.X.T) @ self.X
-        first[:, o] += sums
-        second[:, o[:, None], o] += squares
-        if len(m):
-            slopes, intercept = self.slopes, self.intercepts
-            mean = np.einsum("ko,kom->km", sums, slopes)
-            cross = squares @ slopes + sums[:, :, None] * intercept[:, None, :]
-            mixed = mean[:, :, None] * intercept[:, None, :]
-            inner = np.swapaxes(slopes, 1, 2) @ squares @ slopes + mixed
-            outer = intercept[:, :, None] * intercept[:, None, :]
-            inner += np.swapaxes(mixed, 1, 2) + total[:, :, None] * (self.covariances + outer)
-            first[:, m] += mean + total * intercept
-            second[:, o[:, None], m] += cross
-            second[:, m[:, None], o] += np.swapaxes(cross, 1, 2)
-            second[:, m[:, None], m] += inner
 
 
 def shrink_eigenvalues(covariance, n):

@@ -9,18 +9,21 @@ from sklearn.exceptions import ConvergenceWarning
 from .._utils.log_weights import logsumexp_along
 from .._utils.rows import find_unique_rows
 from .._utils.warn import warn_caller
-from .conditional_gaussians import ConditionalMoments, add_conditional_gaussian, shrink_eigenvalues
+from .conditional_gaussians import add_conditional_gaussian, shrink_eigenvalues
 from .mixtures import (
     FLOOR,
     TINY,
     Mixture,
     average_mixtures,
     inflate,
+    missing_patterns,
     student_log_densities,
     student_mixture,
 )
+from .quadrature import ConditionalMoments
 
-MAX_PATTERNS = 64  # of missing entries with exact expectations; other rows are imputed by draws
+MAX_EXACT_ROWS = 1500  # with more rows, those with rare missing-value patterns are imputed by draws
+MAX_PATTERNS = 64  # of missing entries with exact expectations in a table with more rows
 MAX_CLUSTERING_ROWS = 3000
 N_STARTS, MAX_STARTS = 2, 4  # mixtures from different clusters to average, and to compare
 MAX_LOSS, LOSS_OF_PARAMETER = 0.02, 0.25  # nats a row, and nats, below the best of the mixtures
@@ -141,16 +144,16 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
     scores : list of float
         Mean log-likelihood of a row in nats at the start of each iteration.
     """
-    groups, indicators, scores = rows.groups(), rows.indicators(), []
-    shares = rows.weights / rows.weights.sum()
+    indicators, scores, shares = rows.indicators(), [], rows.weights / rows.weights.sum()
     for _ in range(n_iter):
-        logs, parts = joint_log_densities(mixture, rows, groups, indicators)
+        logs, moments = joint_log_densities(mixture, rows, indicators)
         totals = logsumexp_along(logs)
         scores.append(float(shares @ totals))
         if has_converged(scores, tol):
             break
         resp = np.exp(logs - totals) * rows.weights
-        mixture = _maximise(rows, indicators, resp, parts, prior)
+        first, second = moments.find_moments(resp)
+        mixture = make_mixture(rows, indicators, resp, resp.sum(axis=1), first, second, prior)
     return mixture, scores
 
 
@@ -159,7 +162,7 @@ def has_converged(scores, tol):
     return len(scores) > 1 and scores[-1] - scores[-2] < tol
 
 
-def joint_log_densities(mixture, rows, groups=None, indicators=None):
+def joint_log_densities(mixture, rows, indicators=None):
     """Return the log-density of each row and component, and the completions of the rows.
 
     Parameters
@@ -168,8 +171,6 @@ def joint_log_densities(mixture, rows, groups=None, indicators=None):
         Mixture of the rows.
     rows : MixtureRows
         Rows.
-    groups : list, optional
-        Result of ``rows.groups()``.
     indicators : ndarray, optional
         Result of ``rows.indicators()``. With it, the computation is faster.
 
@@ -177,8 +178,8 @@ def joint_log_densities(mixture, rows, groups=None, indicators=None):
     -------
     logs : ndarray of shape (n_components, n_rows)
         Joint log-densities of components and observed entries in nats.
-    parts : list of (ConditionalMoments, ndarray)
-        ConditionalMoments of each group of rows, and the indices of the rows.
+    moments : ConditionalMoments
+        Conditional expectations of the missing numbers.
     """
     if indicators is None:
         logs = mixture.table_log_densities(rows.X)
@@ -186,23 +187,8 @@ def joint_log_densities(mixture, rows, groups=None, indicators=None):
         sizes = mixture.n_states[mixture.discrete, None]
         tables = mixture.tables[:, np.arange(mixture.tables.shape[2]) < sizes]
         logs = np.log(np.maximum(tables, TINY)) @ indicators.T  # a row of tables per component
-    logs += mixture.log_weights[:, None]
-    numbers, parts = rows.numbers, []
-    for observed, here in rows.groups() if groups is None else groups:
-        part = ConditionalMoments(mixture, numbers[np.ix_(here, observed)], observed)
-        logs[:, here] += part.log_densities
-        parts.append((part, here))
-    return logs, parts
-
-
-def _maximise(rows, indicators, resp, parts, prior):
-    """Return the mixture that maximises the expected log-likelihood plus the log prior."""
-    n_components, p = len(resp), len(rows.noise)
-    first, second = np.zeros((n_components, p)), np.zeros((n_components, p, p))
-    for group, here in parts:
-        group.add_moments(resp[:, here], first, second)
-    counts = resp.sum(axis=1)
-    return make_mixture(rows, indicators, resp, counts, first, second, prior)
+    moments = ConditionalMoments(mixture, rows.numbers)
+    return logs + mixture.log_weights[:, None] + moments.log_densities, moments
 
 
 def make_mixture(rows, indicators, resp, counts, first, second, prior):
@@ -306,7 +292,7 @@ def learn_mixture(rows, n_components, rng):
         Whether expectation-maximisation of all averaged mixtures converged.
     """
     original, is_automatic = rows, n_components == "auto"
-    if len(rows.groups()) > MAX_PATTERNS:
+    if len(rows.X) > MAX_EXACT_ROWS and len(missing_patterns(rows.numbers)[1]) > MAX_PATTERNS:
         rows = impute_rare_patterns(rows, start_mixture(rows, 1, Prior(0.0, 0.1), rng), rng)
     choice = MixtureSelection(rows, rng)
     n_components, prior = choice.select(n_components)
@@ -359,9 +345,9 @@ def _fit_starts(rows, n_components, prior, rng):
 
 def impute_rare_patterns(rows, mixture, rng):
     """Return the rows with draws for missing entries, except in rows with frequent patterns."""
-    X = rows.X.copy()
-    groups = sorted(rows.groups(), key=lambda group: -len(group[1]))
-    here = np.concatenate([rare for _, rare in groups[MAX_PATTERNS // 2 :]])
+    X, (pattern, _) = rows.X.copy(), missing_patterns(rows.numbers)
+    order = np.argsort(-np.bincount(pattern), kind="stable")
+    here = np.isin(pattern, order[MAX_PATTERNS // 2 :])
     X[here] = mixture.impute(X[here], rng)
     return MixtureRows(X, rows.n_states, rows.weights, rows.noise)
 
@@ -493,8 +479,6 @@ def _student_score(mixture, rows):
 
     The covariances are factorised only once.
     """
-    logs, parts = joint_log_densities(mixture, rows)
-    squares, n_numbers = np.zeros(logs.shape), (~np.isnan(rows.numbers)).sum(axis=1)
-    for part, here in parts:
-        squares[:, here] = part.squares
-    return lambda d: float(rows.weights @ student_log_densities(logs, squares, n_numbers, d))
+    logs, moments = joint_log_densities(mixture, rows)
+    args = logs, moments.squares, (~np.isnan(rows.numbers)).sum(axis=1)
+    return lambda degrees: float(rows.weights @ student_log_densities(*args, degrees))

@@ -14,6 +14,7 @@ LOG_2PI = np.log(2 * np.pi)
 TINY = 1e-300
 MAX_BLOCK = 2**22  # log-densities of rows and components at once
 FLOOR = 1e-8  # variance that each covariance includes, for columns that are linear functions
+N_DIGITS = 15  # of proportional covariances, relative to the trace
 N_SCALES = 5  # of the covariances of a Student t distribution
 
 
@@ -81,6 +82,20 @@ class Mixture:
     def whitening(self):
         """Return the inverse Cholesky factors of the components' covariance matrices."""
         return np.linalg.inv(self.roots)
+
+    @cached_property
+    def shapes(self):
+        """Return groups of components with proportional covariances.
+
+        Each group is a tuple of the indices of its components, and the factors of the covariance
+        of its first component.
+        """
+        traces = np.maximum(np.trace(self.covariances, axis1=1, axis2=2), TINY)
+        groups = {}
+        for k, covariance in enumerate(self.covariances / traces[:, None, None]):
+            groups.setdefault((covariance.round(N_DIGITS) + 0.0).tobytes(), []).append(k)
+        members = map(np.array, groups.values())
+        return [(k, traces[k] / traces[k[0]]) for k in members]
 
     @cached_property
     def _has_zeros(self):
@@ -187,7 +202,7 @@ class Mixture:
     def _observed_log_densities(self, X):
         """Return the log density of the observed entries of rows under each component."""
         log_densities, numbers = self.table_log_densities(X), self._select_numbers(X)
-        pattern = _missing_patterns(numbers)
+        pattern, _ = missing_patterns(numbers)
         order = np.argsort(pattern, kind="stable")
         means, covariances = read_only(self.means), read_only(self.covariances)
         observed_log_densities(numbers, pattern, order, means, covariances, log_densities)
@@ -358,7 +373,7 @@ class Mixture:
         return np.ascontiguousarray(X[:, self.numbers])
 
     def _impute_numbers(self, X, chosen, noise):
-        pattern = _missing_patterns(X)
+        pattern, _ = missing_patterns(X)
         roots = self.whitening
         precisions = roots.transpose(0, 2, 1) @ roots  # this form has no negative pivots
         order = np.lexsort((pattern, chosen))
@@ -469,10 +484,11 @@ def _student_scales(degrees):
     return scales / scales.mean()
 
 
-def _missing_patterns(X):
-    """Return, for each row, an integer that identifies which entries of the row are missing."""
+def missing_patterns(X):
+    """Return the index of the missing-value pattern of each row, and a row with each pattern."""
     packed = np.packbits(~np.isnan(X), axis=1)
     if not packed.shape[1]:
-        return np.zeros(len(X), np.int64)
+        return np.zeros(len(X), np.int64), X[:1]
     names = np.ascontiguousarray(packed).view(f"V{packed.shape[1]}").ravel()
-    return np.unique(names, return_inverse=True)[1].astype(np.int64)
+    _, first, pattern = np.unique(names, return_index=True, return_inverse=True)
+    return pattern.astype(np.int64), X[first]

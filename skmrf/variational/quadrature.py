@@ -1,8 +1,8 @@
-"""Gauss-Hermite quadrature for expectations under a mixture distribution.
+"""Expectations under a mixture distribution: Gauss-Hermite quadrature and conditional moments.
 
-The functions depend on one variable, or on an edge (a pair of variables). Only the
-values of a function are needed. The expectations of its derivatives follow from these values and
-from the derivatives of the log density (the score).
+The functions of the quadrature depend on one variable, or on an edge (a pair of variables). Only
+the values of a function are needed. The expectations of its derivatives follow from these values
+and from the derivatives of the log density (the score).
 """
 
 from functools import lru_cache
@@ -10,8 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._kernels._jit import read_only
+from .._kernels.gaussians import complete_deviations, sum_conditional_covariances
 from .._utils.phases import CliquePoints
-from .mixtures import TINY
+from .mixtures import LOG_2PI, TINY, missing_patterns
+
+MIN_RESPONSIBILITY = 1e-12  # of a component for a row, in sums of conditional covariances
 
 
 class Expectations(NamedTuple):
@@ -263,3 +267,101 @@ def _add_edges(total, moments, edges, n_states, roots):
     for end, gain in zip((i, j), moments.gains, strict=True):
         here = ~numeric[end]
         np.add.at(total.gains, (k, place[end[here]]), gain[:, here, : total.gains.shape[2]])
+
+
+class ConditionalMoments:
+    """Conditional expectations of the missing numbers of rows under each component.
+
+    They follow from the precision matrices of all numbers, so that a row needs only the Cholesky
+    factor of a matrix of its missing numbers.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Mixture of the rows.
+    X : ndarray of shape (n_rows, n_numbers)
+        Numbers of the rows, with nan for missing ones.
+
+    Attributes
+    ----------
+    means : ndarray of shape (n_components, n_rows, n_numbers)
+        Numbers, with conditional means for missing ones.
+    squares : ndarray of shape (n_components, n_rows)
+        Squared Mahalanobis distances of the observed numbers.
+    log_densities : ndarray of shape (n_components, n_rows)
+        Log-densities of the observed numbers in nats.
+    """
+
+    def __init__(self, mixture, X):
+        X, self._shapes = np.ascontiguousarray(X), mixture.shapes
+        self._pattern, self._masks = missing_patterns(X)
+        self.means = np.where(np.isnan(X), 0.0, X - mixture.means[:, None])
+        n_observed, self._precisions = (~np.isnan(X)).sum(axis=1), []
+        self.squares, log_dets = np.zeros((2, *self.means.shape[:2]))
+        for members, factors in self._shapes:
+            whitening = np.linalg.inv(np.linalg.cholesky(mixture.covariances[members[0]]))
+            precision = whitening.T @ whitening  # this form has no negative pivots
+            found = self._complete(self.means[members], precision)
+            self.means[members], self.squares[members], log_dets[members] = found
+            self.squares[members] /= factors[:, None]
+            log_dets[members] += 0.5 * n_observed * np.log(factors)[:, None]
+            log_dets[members] -= np.log(np.diag(whitening)).sum()
+            self._precisions.append(precision)
+        self.log_densities = -0.5 * (self.squares + LOG_2PI * n_observed) - log_dets
+        self.means += mixture.means[:, None]
+
+    def _complete(self, deviations, precision):
+        """Return completed deviations, and their squares and log-determinants, of components."""
+        n_components, n_rows, p = deviations.shape
+        rows = deviations.reshape(n_components * n_rows, p)
+        products, log_dets = rows @ precision, np.zeros(len(rows))
+        squares = np.einsum("rj,rj->r", products, rows)
+        pattern = np.tile(self._pattern, n_components)
+        args = pattern, np.argsort(pattern, kind="stable"), precision, products, rows
+        complete_deviations(read_only(self._masks), *args, squares, log_dets)
+        return deviations, *(x.reshape(n_components, n_rows) for x in (squares, log_dets))
+
+    def find_variances(self, weights):
+        """Return the conditional variances of each row, and weighted sums of the covariances.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_components, n_rows)
+            Weights of the rows. The variances of missing-value patterns with weight 0 are 0.
+
+        Returns
+        -------
+        variances : ndarray of shape (n_components, n_rows, n_numbers)
+            Variances of missing numbers; 0 for observed ones.
+        sums : ndarray of shape (n_components, n_numbers, n_numbers)
+            Weighted sums of the conditional covariances.
+        """
+        n_patterns, p = self._masks.shape
+        variances, sums = np.zeros(self.means.shape), np.zeros((len(weights), p, p))
+        for (members, factors), precision in zip(self._shapes, self._precisions, strict=True):
+            totals = [np.bincount(self._pattern, weights[k], n_patterns) for k in members]
+            found, out = np.zeros((n_patterns, p)), np.zeros((len(members), p, p))
+            args = precision, np.array(totals), found, out
+            sum_conditional_covariances(read_only(self._masks), *args)
+            variances[members] = factors[:, None, None] * found[self._pattern]
+            sums[members] = factors[:, None, None] * out
+        return variances, sums
+
+    def find_moments(self, resp):
+        """Return the weighted sums of the first and second moments of the rows.
+
+        Parameters
+        ----------
+        resp : ndarray of shape (n_components, n_rows)
+            Weights of the rows. Negligible ones count as 0.
+
+        Returns
+        -------
+        first : ndarray of shape (n_components, n_numbers)
+        second : ndarray of shape (n_components, n_numbers, n_numbers)
+        """
+        second = self.find_variances(np.where(resp > MIN_RESPONSIBILITY, resp, 0.0))[1]
+        first = np.einsum("kr,krj->kj", resp, self.means)
+        for k, rows in enumerate(self.means):
+            second[k] += (rows.T * resp[k]) @ rows
+        return first, second

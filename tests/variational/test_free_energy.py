@@ -16,6 +16,7 @@ from potentials import (
     neural,
     smooth,
 )
+from scipy.stats import multivariate_normal
 
 from skmrf._utils.phases import States
 from skmrf.energies import NeuralEnergy
@@ -25,7 +26,7 @@ from skmrf.variational import expectation_maximization
 from skmrf.variational.expectation_maximization import MixtureRows, learn_mixture
 from skmrf.variational.free_energy import QuadratureSettings, ascend, free_energy, infer
 from skmrf.variational.mixtures import Mixture
-from skmrf.variational.quadrature import integrate, quadrature
+from skmrf.variational.quadrature import ConditionalMoments, integrate, quadrature
 
 TREE = [(0, 1), (2, 1), (1, 3)]
 LOG_2PI = np.log(2 * np.pi)
@@ -491,3 +492,56 @@ def test_many_components_for_categories(seed, monkeypatch):
         mixture, *_ = learn_mixture(train, "auto", np.random.default_rng(0))
         scores.append(mixture.log_density(X[700:]).mean())
     assert scores[0] > scores[1] + 0.1
+
+
+# Conditional moments of missing numbers -----------------------------------------------------
+
+
+def dense_moments(row, mean, covariance):
+    """Return the completed row, its conditional covariance, and log-density, by solving."""
+    m, o = np.isnan(row), ~np.isnan(row)
+    inner, cross = covariance[np.ix_(o, o)], covariance[np.ix_(m, o)]
+    completed, conditional, log_density = row.copy(), np.zeros_like(covariance), 0.0
+    completed[m] = mean[m]
+    conditional[np.ix_(m, m)] = covariance[np.ix_(m, m)]
+    if o.any():
+        slopes = np.linalg.solve(inner, cross.T).T
+        completed[m] += slopes @ (row - mean)[o]
+        conditional[np.ix_(m, m)] -= slopes @ cross.T
+        log_density = multivariate_normal(mean[o], inner).logpdf(row[o])
+    return completed, conditional, log_density
+
+
+@pytest.mark.parametrize(("p", "missing"), [(1, 0.5), (6, 0.2), (6, 0.7), (40, 0.3)])
+def test_conditional_moments_equal_dense_formulas(p, missing, seed):
+    """Components have equal, proportional and different covariances, and linear functions."""
+    rng = np.random.default_rng(seed)
+    roots = rng.normal(size=(2, p, p))
+    covariances = roots @ np.swapaxes(roots, 1, 2) / p + 0.1 * np.eye(p)
+    if p == 6:
+        maps = np.vstack([np.eye(5), [1.0, 1.0, 0.0, 0.0, 0.0]])
+        covariances[1] = maps @ covariances[1, :5, :5] @ maps.T + 1e-6 * np.eye(6)
+    covariances = covariances[[0, 1, 0, 0, 1]] * np.array([1.0, 1.0, 1.0, 2.5, 0.4])[:, None, None]
+    means, X = rng.normal(size=(5, p)), rng.normal(size=(30, p))
+    X[:, 5:6] = X[:, :1] + X[:, 1:2]
+    X[rng.random(X.shape) < missing] = np.nan
+    X[:3], X[5] = np.nan, np.arange(p)  # a pattern of several rows, and a complete row
+    weights = rng.random((5, 30))
+    weights[:, 10:15] = 0.0
+    mixture = Mixture(np.zeros(p, int), np.zeros(5), means, covariances, np.zeros((5, 0, 1)))
+    assert sorted(len(members) for members, _ in mixture.shapes) == ([2, 3] if p > 1 else [5])
+    moments = ConditionalMoments(mixture, X)
+    variances, sums = moments.find_variances(weights)
+    first, second = moments.find_moments(weights)
+    for k in range(5):
+        found = [dense_moments(row, means[k], covariances[k]) for row in X]
+        completed, conditional, logs = map(np.array, zip(*found, strict=True))
+        assert_allclose(moments.means[k], completed, rtol=1e-5, atol=1e-7)
+        assert_allclose(moments.log_densities[k], logs, rtol=1e-6, atol=1e-6)
+        diagonals = np.diagonal(conditional, axis1=1, axis2=2)
+        assert_allclose(variances[k, 15:], diagonals[15:], rtol=1e-5, atol=1e-9)
+        total = np.tensordot(weights[k], conditional, 1)
+        assert_allclose(sums[k], total, rtol=1e-5, atol=1e-8)
+        assert_allclose(first[k], weights[k] @ completed, rtol=1e-5, atol=1e-7)
+        outer = (completed.T * weights[k]) @ completed
+        assert_allclose(second[k], outer + total, rtol=1e-5, atol=1e-7)

@@ -449,7 +449,7 @@ def test_distinct_rows_have_the_same_mixture(seed):
     assert_allclose(scores, expected)
     assert_allclose(mixture.tables, other.tables)
     logs = joint_log_densities(mixture, rows)[0]
-    assert_allclose(joint_log_densities(mixture, rows, None, rows.indicators())[0], logs)
+    assert_allclose(joint_log_densities(mixture, rows, rows.indicators())[0], logs)
 
 
 def test_warnings_of_mixtures(seed, monkeypatch):

@@ -9,12 +9,12 @@ from ..._data.frames import column_names, read_columns
 from ..._data.mixed import find_discrete_categories
 from ..._data.numeric import find_linear_functions
 from ..._data.transforms import FARTHEST, ColumnTransform, TransformedColumns, learn_transform
-from ..._utils.log_weights import check_sample_weight
+from ..._utils.log_weights import check_sample_weight, logsumexp_along
 from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
 from ...training.part_reports import PartReports
-from ...variational.conditional_gaussians import ConditionalMoments
 from ...variational.expectation_maximization import MixtureRows, learn_mixture
+from ...variational.quadrature import ConditionalMoments
 from .._session import fitted_attributes
 
 EXACT = LogPartition(0.0, 0.0, 0.0, 0.0, True, "exact", True)
@@ -22,7 +22,7 @@ N_BISECTIONS = 60
 IDENTITY_SOFTNESS = 1e60  # of a transform without curvature
 FAR_SPREAD = 3.0  # mean of far values in standard deviations; other far values can be anywhere
 MAX_FAR_NUMBERS = 2**21  # of the covariances of components for far values, 16 MB
-MAX_BLOCK = 2**17  # conditional means of a column at once
+MAX_BLOCK = 2**22  # conditional means at once
 MIN_SHARE = 1e-12  # probability of a component that has an effect on a conditional distribution
 N_LEVELS = 32  # quantiles whose mean is the conditional mean
 
@@ -299,7 +299,7 @@ def conditional_marginals(mixture, columns, codes, levels):
         column, quantiles of shape (n_rows, n_levels) in the units of the column; those of observed
         numbers are nan.
     """
-    size = max(MAX_BLOCK // mixture.n_components, 1)
+    size = max(MAX_BLOCK // max(mixture.means.size, 1), 1)
     starts = range(0, max(len(codes), 1), size)
     parts = [_marginals(mixture, columns, codes[s : s + size], levels) for s in starts]
     return [np.concatenate(found) for found in zip(*parts, strict=True)]
@@ -307,20 +307,14 @@ def conditional_marginals(mixture, columns, codes, levels):
 
 def _marginals(mixture, columns, codes, levels):
     """Return the conditional distributions of a block of rows."""
-    n_rows, p, X = len(codes), len(columns.transforms), columns.limit(codes)
-    shares = mixture.component_shares(X)
+    X = columns.limit(codes)
+    moments = ConditionalMoments(mixture, X[:, mixture.numbers])
+    logs = mixture.table_log_densities(X) + mixture.log_weights[:, None] + moments.log_densities
+    shares = np.exp(logs - logsumexp_along(logs, keepdims=True))
+    variances, _ = moments.find_variances(np.where(shares > MIN_SHARE, shares, 0.0))
     used = np.flatnonzero(shares.max(axis=1, initial=0.0) > MIN_SHARE)
-    mixture, shares = mixture.take(used), shares[used]
-    means = np.zeros((len(used), n_rows, p))
-    deviations = np.ones_like(means)
-    for observed, here in MixtureRows(X, columns.n_states, np.ones(n_rows), np.zeros(p)).groups():
-        inside = np.flatnonzero(shares[:, here].max(axis=1) > MIN_SHARE)
-        numbers = X[np.ix_(here, mixture.numbers[observed])]
-        part = ConditionalMoments(mixture.take(inside), numbers, observed)
-        for i, k in enumerate(inside if len(part.m) else ()):
-            mean = part.X @ part.slopes[i] + part.intercepts[i]
-            means[k][np.ix_(here, part.m)] = mean
-            deviations[k][np.ix_(here, part.m)] = np.sqrt(np.diag(part.covariances[i]))
+    deviations = np.sqrt(np.where(variances > 0.0, variances, 1.0))[used]
+    mixture, shares, means = mixture.take(used), shares[used], moments.means[used]
     numeric, out = list(columns.transforms), []
     for j in range(len(columns.names)):
         if j in columns.transforms:
