@@ -30,6 +30,7 @@ MAX_LOSS, LOSS_OF_PARAMETER = 0.02, 0.25  # nats a row, and nats, below the best
 N_CLUSTERINGS = 3  # into two clusters; the best one is taken
 MAX_ITERATIONS, N_SHORT_ITERATIONS, N_SELECTION_ITERATIONS = 500, 5, 20
 TOLERANCE, TABLE_TOLERANCE, SELECTION_TOLERANCE = 1e-4, 1e-5, 1e-3  # nats a row
+N_NUMBERS_OF_TOLERANCE = 10  # with more numbers, the tolerances are proportional to their number
 N_IMPUTATIONS = 3  # of rows with rare patterns of missing entries
 N_FOLDS, MAX_ROWS_OF_FOLDS = 3, 1500  # with more rows, one part of the rows is held out
 MAX_SELECTION_ROWS = 2500  # training rows, and held-out rows, in the selection with many rows
@@ -38,7 +39,9 @@ MIN_ROWS_OF_COMPONENT = 6
 INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
 DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0  # of freedom
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
-DIAGONALS = 0.0, 0.03, 0.1, 0.3  # candidates of Prior.diagonal
+DIAGONALS = 0.0, 0.03, 0.1, 0.3, 0.5, 0.7, 0.85, 1.0  # candidates of Prior.diagonal
+MAX_WIDE_RATIO = 2.0  # rows per number of a wide table, whose components share a covariance
+WIDE_DIAGONALS = 1.0, 0.85, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
 LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates in cross-validation
 EQUAL_COVARIANCES = (16.0, 8.0, 4.0), (16.0, 64.0)  # of components with similar covariances
@@ -75,13 +78,9 @@ class MixtureRows:
         """Return some of the rows."""
         return MixtureRows(self.X[rows], self.n_states, self.weights[rows], self.noise)
 
-    def groups(self):
-        """Return pairs of the observed numbers' mask and the indices of rows with this mask."""
-        observed = ~np.isnan(self.numbers)
-        masks, group = np.unique(observed, axis=0, return_inverse=True)
-        order = np.argsort(group, kind="stable")
-        ends = np.cumsum(np.bincount(group, minlength=len(masks)))
-        return list(zip(masks, np.split(order, ends[:-1]), strict=True))
+    def scale_tolerance(self, tol):
+        """Return a tolerance of the log-likelihood of a row, which increases with the numbers."""
+        return tol * max(len(self.noise) / N_NUMBERS_OF_TOLERANCE, 1.0)
 
     def merge(self):
         """Return the distinct rows, with sums of weights, if there are no numbers."""
@@ -108,8 +107,9 @@ class Prior:
     Attributes
     ----------
     covariance : float
-        Weight of the pooled covariance in the covariance of a component. The eigenvalues of the
-        pooled covariance are shrunk by :func:`shrink_eigenvalues`.
+        Weight of the pooled covariance in the covariance of a component. With ``inf`` all
+        components have the pooled covariance. Its eigenvalues are shrunk by
+        :func:`shrink_eigenvalues`.
     diagonal : float
         Weight of the diagonal in the pooled covariance, from 0 to 1.
     table : float
@@ -159,7 +159,7 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
 
 def has_converged(scores, tol):
     """Return whether the last of the scores of ``fit_mixture`` increased less than ``tol``."""
-    return len(scores) > 1 and scores[-1] - scores[-2] < tol
+    return len(scores) > 1 and abs(scores[-1] - scores[-2]) < tol
 
 
 def joint_log_densities(mixture, rows, indicators=None):
@@ -201,8 +201,10 @@ def make_mixture(rows, indicators, resp, counts, first, second, prior):
     pooled = pooled + prior.diagonal * (diagonal - pooled)
     pooled = shrink_eigenvalues(pooled, counts.sum() - len(counts)) + np.diag(rows.noise + FLOOR)
     scatters += counts[:, None, None] * np.diag(rows.noise + FLOOR)
-    weight = counts + prior.covariance
-    covariances = (scatters + prior.covariance * pooled) / weight[:, None, None]
+    covariances = np.repeat(pooled[None], len(counts), axis=0)
+    if np.isfinite(prior.covariance):
+        weight = (counts + prior.covariance)[:, None, None]
+        covariances = (scatters + prior.covariance * pooled) / weight
     n_states = rows.n_states[rows.n_states > 0]
     tables = np.zeros((len(counts), len(n_states), n_states.max(initial=1)))
     sums, totals = resp @ indicators, rows.weights @ indicators + 0.5
@@ -332,7 +334,7 @@ def _fit_starts(rows, n_components, prior, rng):
     rows, p, fits = rows.merge(), len(rows.noise), []
     n_parameters = n_components * (p * (p + 3) / 2 + np.maximum(rows.n_states - 1, 0).sum())
     allowed_loss = max(MAX_LOSS, LOSS_OF_PARAMETER * n_parameters / rows.weights.sum())
-    tol = TOLERANCE if p else TABLE_TOLERANCE
+    tol = rows.scale_tolerance(TOLERANCE) if p else TABLE_TOLERANCE
     for _ in range(MAX_STARTS if n_components > 1 else 1):
         mixture, scores = fit_from_clusters(rows, n_components, prior, rng, MAX_ITERATIONS, tol)
         fits.append((mixture, scores, has_converged(scores, tol)))
@@ -364,7 +366,7 @@ class MixtureSelection:
     """
 
     def __init__(self, rows, rng):
-        self.rows, self.rng, self._fitted = rows, rng, {}
+        self.rows, self.rng, self._fitted, self._last = rows, rng, {}, {}
         n, order = len(rows.X), rng.permutation(len(rows.X))
         if n > MAX_ROWS_OF_FOLDS:
             n_held_out = min(n // 3, MAX_SELECTION_ROWS)
@@ -373,6 +375,11 @@ class MixtureSelection:
         else:
             fold = np.arange(n) % N_FOLDS
             self.folds = [(order[fold != k], order[fold == k]) for k in range(min(N_FOLDS, n))]
+
+    @property
+    def is_wide(self):
+        """Return whether there are few rows per number."""
+        return len(self.rows.X) <= MAX_WIDE_RATIO * len(self.rows.noise)
 
     @property
     def is_mixed(self):
@@ -389,8 +396,8 @@ class MixtureSelection:
         if n < MIN_ROWS:
             return 1 if n_components == "auto" else n_components, Prior(p + 2.0, DIAGONALS[-1])
         strengths = (LARGE_COVARIANCES, COVARIANCES)[len(self.folds) == 1 :]
-        best = self._select(n_components, strengths)
-        if n_components == "auto" and self.is_mixed:
+        best = self._select(n_components, ((np.inf,),) if self.is_wide else strengths)
+        if n_components == "auto" and self.is_mixed and not self.is_wide:
             pair = best, self._select(n_components, EQUAL_COVARIANCES)
             best = max(pair, key=self._spread_score)
         return best
@@ -399,7 +406,7 @@ class MixtureSelection:
         """Return a number of components and a prior; the first strength is first of each group."""
         p, n = len(self.rows.noise), len(self.rows.X)
         k, first = 2 if n_components == "auto" else n_components, strengths[0][0] * p + 2.0
-        priors = [Prior(first, share) for share in DIAGONALS]
+        priors = [Prior(first, share) for share in (DIAGONALS, WIDE_DIAGONALS)[self.is_wide]]
         (_, prior), _ = _search([(k, prior) for prior in priors], 1, self._score)
         if n_components == "auto":
             paths = [(k, prior) for k in N_COMPONENTS if k <= max(n / MIN_ROWS_OF_COMPONENT, 1)]
@@ -445,12 +452,21 @@ class MixtureSelection:
         return sum(_score(*pair) for pair in self._fitted[candidate])
 
     def _fit_folds(self, n_components, prior):
-        """Return pairs of a mixture, learned from some of the rows, and the held-out rows."""
-        fitted, limits = [], (N_SELECTION_ITERATIONS, SELECTION_TOLERANCE)
-        for kept, out in self.folds:
+        """Return pairs of a mixture, learned from some of the rows, and the held-out rows.
+
+        In a wide table, expectation-maximisation starts at the mixtures of the last prior.
+        """
+        limits = N_SELECTION_ITERATIONS, self.rows.scale_tolerance(SELECTION_TOLERANCE)
+        fitted, starts = [], self._last.get(n_components, [None] * len(self.folds))
+        for (kept, out), start in zip(self.folds, starts, strict=True):
             rows, rng = self.rows.take(kept).merge(), np.random.default_rng(0)
-            mixture, _ = fit_from_clusters(rows, n_components, prior, rng, *limits)
+            if start is None:
+                mixture, _ = fit_from_clusters(rows, n_components, prior, rng, *limits)
+            else:
+                mixture, _ = fit_mixture(rows, start, prior, *limits)
             fitted.append((mixture, self.rows.take(out).merge()))
+        if self.is_wide:
+            self._last[n_components] = [mixture for mixture, _ in fitted]
         return fitted
 
 

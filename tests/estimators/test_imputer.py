@@ -113,6 +113,27 @@ def test_continuous_entries(seed):
             assert error < 0.3  # the standard deviation of the column is 1, the noise is 0.14
 
 
+@pytest.mark.parametrize("kind", ["independent", "classes", "autoregressive"])
+def test_coverage_of_draws_with_few_rows(kind, seed):
+    """The 5-95 % range of draws has about 90 % of the true values, and errors are small."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(50, 60))
+    if kind == "classes":
+        X += rng.integers(2, size=(50, 1)) * rng.normal(size=60)
+    for j in range(1, 60 if kind == "autoregressive" else 1):
+        X[:, j] = 0.8 * X[:, j - 1] + 0.6 * X[:, j]
+    missing = rng.random(X.shape) < 0.2
+    incomplete = np.where(missing, np.nan, X)
+    imputer = MRFImputer(random_state=0).fit(incomplete)
+    draws = np.array(imputer.sample_imputations(incomplete, 100))[:, missing]
+    low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+    covered = np.mean((low <= X[missing]) & (X[missing] <= high))
+    assert 0.8 < covered < 0.95
+    errors = [draws.mean(axis=0) - X[missing], (np.nanmean(incomplete, axis=0) - X)[missing]]
+    ratio = np.sqrt(np.mean(errors[0] ** 2) / np.mean(errors[1] ** 2))
+    assert ratio < (0.85 if kind == "autoregressive" else 1.06)
+
+
 def test_mixture_means_equal_weighted_draws(seed):
     """Conditional means and modes of a mixture agree with the draws of the mixture."""
     X, missing = table(seed)
