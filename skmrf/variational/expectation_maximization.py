@@ -22,15 +22,14 @@ from .mixtures import (
 )
 from .quadrature import ConditionalMoments
 
-MAX_EXACT_ROWS = 1500  # with more rows, those with rare missing-value patterns are imputed by draws
-MAX_PATTERNS = 64  # of missing entries with exact expectations in a table with more rows
+MAX_PATTERNS = 64  # of missing entries with exact expectations; other rows are imputed by draws
 MAX_CLUSTERING_ROWS = 3000
 N_STARTS, MAX_STARTS = 2, 4  # mixtures from different clusters to average, and to compare
 MAX_LOSS, LOSS_OF_PARAMETER = 0.02, 0.25  # nats a row, and nats, below the best of the mixtures
 N_CLUSTERINGS = 3  # into two clusters; the best one is taken
 MAX_ITERATIONS, N_SHORT_ITERATIONS, N_SELECTION_ITERATIONS = 500, 5, 20
 TOLERANCE, TABLE_TOLERANCE, SELECTION_TOLERANCE = 1e-4, 1e-5, 1e-3  # nats a row
-N_NUMBERS_OF_TOLERANCE = 10  # with more numbers, the tolerances are proportional to their number
+N_NUMBERS_OF_TOLERANCE = 10  # in wide tables, tolerances are proportional to the numbers
 N_IMPUTATIONS = 3  # of rows with rare patterns of missing entries
 N_FOLDS, MAX_ROWS_OF_FOLDS = 3, 1500  # with more rows, one part of the rows is held out
 MAX_SELECTION_ROWS = 2500  # training rows, and held-out rows, in the selection with many rows
@@ -40,7 +39,6 @@ INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
 DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0  # of freedom
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3, 0.5, 0.7, 0.85, 1.0  # candidates of Prior.diagonal
-MAX_WIDE_RATIO = 2.0  # rows per number of a wide table, whose components share a covariance
 WIDE_DIAGONALS = 1.0, 0.85, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
 LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates in cross-validation
@@ -78,9 +76,14 @@ class MixtureRows:
         """Return some of the rows."""
         return MixtureRows(self.X[rows], self.n_states, self.weights[rows], self.noise)
 
+    @property
+    def is_wide(self):
+        """Return whether there are at most as many rows as numbers."""
+        return len(self.X) <= len(self.noise)
+
     def scale_tolerance(self, tol):
-        """Return a tolerance of the log-likelihood of a row, which increases with the numbers."""
-        return tol * max(len(self.noise) / N_NUMBERS_OF_TOLERANCE, 1.0)
+        """Return a tolerance of the log-likelihood of a row; it is larger for wide tables."""
+        return tol * max(len(self.noise) / N_NUMBERS_OF_TOLERANCE, 1.0) if self.is_wide else tol
 
     def merge(self):
         """Return the distinct rows, with sums of weights, if there are no numbers."""
@@ -149,7 +152,7 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
         logs, moments = joint_log_densities(mixture, rows, indicators)
         totals = logsumexp_along(logs)
         scores.append(float(shares @ totals))
-        if has_converged(scores, tol):
+        if has_converged(scores, tol, rows.is_wide):
             break
         resp = np.exp(logs - totals) * rows.weights
         first, second = moments.find_moments(resp)
@@ -157,9 +160,10 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
     return mixture, scores
 
 
-def has_converged(scores, tol):
+def has_converged(scores, tol, is_wide=False):
     """Return whether the last of the scores of ``fit_mixture`` increased less than ``tol``."""
-    return len(scores) > 1 and abs(scores[-1] - scores[-2]) < tol
+    gain = scores[-1] - scores[-2] if len(scores) > 1 else np.inf
+    return (abs(gain) if is_wide else gain) < tol
 
 
 def joint_log_densities(mixture, rows, indicators=None):
@@ -294,7 +298,7 @@ def learn_mixture(rows, n_components, rng):
         Whether expectation-maximisation of all averaged mixtures converged.
     """
     original, is_automatic = rows, n_components == "auto"
-    if len(rows.X) > MAX_EXACT_ROWS and len(missing_patterns(rows.numbers)[1]) > MAX_PATTERNS:
+    if not rows.is_wide and len(missing_patterns(rows.numbers)[1]) > MAX_PATTERNS:
         rows = impute_rare_patterns(rows, start_mixture(rows, 1, Prior(0.0, 0.1), rng), rng)
     choice = MixtureSelection(rows, rng)
     n_components, prior = choice.select(n_components)
@@ -337,7 +341,7 @@ def _fit_starts(rows, n_components, prior, rng):
     tol = rows.scale_tolerance(TOLERANCE) if p else TABLE_TOLERANCE
     for _ in range(MAX_STARTS if n_components > 1 else 1):
         mixture, scores = fit_from_clusters(rows, n_components, prior, rng, MAX_ITERATIONS, tol)
-        fits.append((mixture, scores, has_converged(scores, tol)))
+        fits.append((mixture, scores, has_converged(scores, tol, rows.is_wide)))
         best = max(scores[-1] for _, scores, _ in fits)
         kept = [fit for fit in fits if fit[1][-1] > best - allowed_loss]
         if len(kept) == N_STARTS:
@@ -377,11 +381,6 @@ class MixtureSelection:
             self.folds = [(order[fold != k], order[fold == k]) for k in range(min(N_FOLDS, n))]
 
     @property
-    def is_wide(self):
-        """Return whether there are few rows per number."""
-        return len(self.rows.X) <= MAX_WIDE_RATIO * len(self.rows.noise)
-
-    @property
     def is_mixed(self):
         """Return whether there are numbers and categories."""
         return 0 < len(self.rows.noise) < self.rows.X.shape[1]
@@ -396,8 +395,8 @@ class MixtureSelection:
         if n < MIN_ROWS:
             return 1 if n_components == "auto" else n_components, Prior(p + 2.0, DIAGONALS[-1])
         strengths = (LARGE_COVARIANCES, COVARIANCES)[len(self.folds) == 1 :]
-        best = self._select(n_components, ((np.inf,),) if self.is_wide else strengths)
-        if n_components == "auto" and self.is_mixed and not self.is_wide:
+        best = self._select(n_components, ((np.inf,),) if self.rows.is_wide else strengths)
+        if n_components == "auto" and self.is_mixed and not self.rows.is_wide:
             pair = best, self._select(n_components, EQUAL_COVARIANCES)
             best = max(pair, key=self._spread_score)
         return best
@@ -406,7 +405,7 @@ class MixtureSelection:
         """Return a number of components and a prior; the first strength is first of each group."""
         p, n = len(self.rows.noise), len(self.rows.X)
         k, first = 2 if n_components == "auto" else n_components, strengths[0][0] * p + 2.0
-        priors = [Prior(first, share) for share in (DIAGONALS, WIDE_DIAGONALS)[self.is_wide]]
+        priors = [Prior(first, share) for share in (DIAGONALS, WIDE_DIAGONALS)[self.rows.is_wide]]
         (_, prior), _ = _search([(k, prior) for prior in priors], 1, self._score)
         if n_components == "auto":
             paths = [(k, prior) for k in N_COMPONENTS if k <= max(n / MIN_ROWS_OF_COMPONENT, 1)]
@@ -465,7 +464,7 @@ class MixtureSelection:
             else:
                 mixture, _ = fit_mixture(rows, start, prior, *limits)
             fitted.append((mixture, self.rows.take(out).merge()))
-        if self.is_wide:
+        if self.rows.is_wide:
             self._last[n_components] = [mixture for mixture, _ in fitted]
         return fitted
 
