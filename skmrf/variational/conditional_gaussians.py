@@ -394,6 +394,27 @@ def find_share(differences, weights):
     return float(brentq(excess, smallest, 1.0 - smallest))
 
 
+@dataclass(frozen=True)
+class Prior:
+    """Strengths of the shrinkage of the components, in rows.
+
+    Attributes
+    ----------
+    covariance : float
+        Weight of the pooled covariance in the covariance of a component. With ``inf`` all
+        components have the pooled covariance. Its eigenvalues are shrunk by
+        :func:`shrink_eigenvalues`.
+    diagonal : float
+        Weight of the diagonal in the pooled covariance, from 0 to 1.
+    table : float
+        Weight of the overall shares of the states in the table of a component.
+    """
+
+    covariance: float
+    diagonal: float
+    table: float = 1.0
+
+
 def shrink_eigenvalues(covariance, n):
     r"""Return a covariance matrix whose correlation matrix has shrunk eigenvalues.
 

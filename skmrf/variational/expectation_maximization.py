@@ -2,14 +2,16 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.log_weights import logsumexp_along
+from .._utils.parallel import equal_slices
 from .._utils.rows import find_unique_rows
 from .._utils.warn import warn_caller
-from .conditional_gaussians import add_conditional_gaussian, shrink_eigenvalues
+from .conditional_gaussians import Prior, add_conditional_gaussian, shrink_eigenvalues
 from .mixtures import (
     FLOOR,
     TINY,
@@ -30,6 +32,7 @@ N_CLUSTERINGS = 3  # into two clusters; the best one is taken
 MAX_ITERATIONS, N_SHORT_ITERATIONS, N_SELECTION_ITERATIONS = 500, 5, 20
 TOLERANCE, TABLE_TOLERANCE, SELECTION_TOLERANCE = 1e-4, 1e-5, 1e-3  # nats a row
 N_NUMBERS_OF_TOLERANCE = 10  # in wide tables, tolerances are proportional to the numbers
+MAX_BLOCK = 2**22  # numbers of rows and components at once
 N_IMPUTATIONS = 3  # of rows with rare patterns of missing entries
 N_FOLDS, MAX_ROWS_OF_FOLDS = 3, 1500  # with more rows, one part of the rows is held out
 MAX_SELECTION_ROWS = 2500  # training rows, and held-out rows, in the selection with many rows
@@ -38,7 +41,7 @@ MIN_ROWS_OF_COMPONENT = 6
 INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
 DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0  # of freedom
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
-DIAGONALS = 0.0, 0.03, 0.1, 0.3, 0.5, 0.7, 0.85, 1.0  # candidates of Prior.diagonal
+DIAGONALS = 0.0, 0.03, 0.1, 0.3  # candidates of Prior.diagonal
 WIDE_DIAGONALS = 1.0, 0.85, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
 LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates in cross-validation
@@ -67,14 +70,19 @@ class MixtureRows:
     weights: np.ndarray
     noise: np.ndarray
 
-    @property
+    @cached_property
     def numbers(self):
         """Return the rows of the numbers, shape (n_rows, n_numbers)."""
-        return self.X[:, self.n_states == 0]
+        return np.ascontiguousarray(self.X[:, self.n_states == 0])
 
     def take(self, rows):
         """Return some of the rows."""
         return MixtureRows(self.X[rows], self.n_states, self.weights[rows], self.noise)
+
+    @cached_property
+    def patterns(self):
+        """Return the missing-value patterns of the numbers, as :func:`missing_patterns` does."""
+        return missing_patterns(self.numbers)
 
     @property
     def is_wide(self):
@@ -84,6 +92,11 @@ class MixtureRows:
     def scale_tolerance(self, tol):
         """Return a tolerance of the log-likelihood of a row; it is larger for wide tables."""
         return tol * max(len(self.noise) / N_NUMBERS_OF_TOLERANCE, 1.0) if self.is_wide else tol
+
+    def blocks(self, n_components):
+        """Return slices of rows whose numbers, for each component, need little memory."""
+        n_blocks = -(-self.numbers.size * n_components // MAX_BLOCK)
+        return equal_slices(len(self.X), n_blocks)
 
     def merge(self):
         """Return the distinct rows, with sums of weights, if there are no numbers."""
@@ -101,27 +114,6 @@ class MixtureRows:
     def indicators(self):
         """Return the indicators of the states of all variables, one column per state."""
         return np.concatenate([np.empty((len(self.X), 0)), *self.one_hot()], axis=1)
-
-
-@dataclass(frozen=True)
-class Prior:
-    """Strengths of the shrinkage of the components, in rows.
-
-    Attributes
-    ----------
-    covariance : float
-        Weight of the pooled covariance in the covariance of a component. With ``inf`` all
-        components have the pooled covariance. Its eigenvalues are shrunk by
-        :func:`shrink_eigenvalues`.
-    diagonal : float
-        Weight of the diagonal in the pooled covariance, from 0 to 1.
-    table : float
-        Weight of the overall shares of the states in the table of a component.
-    """
-
-    covariance: float
-    diagonal: float
-    table: float = 1.0
 
 
 def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
@@ -149,15 +141,24 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
     """
     indicators, scores, shares = rows.indicators(), [], rows.weights / rows.weights.sum()
     for _ in range(n_iter):
-        logs, moments = joint_log_densities(mixture, rows, indicators)
-        totals = logsumexp_along(logs)
+        totals, resp, *moments = _expect(mixture, rows, indicators)
         scores.append(float(shares @ totals))
         if has_converged(scores, tol, rows.is_wide):
             break
-        resp = np.exp(logs - totals) * rows.weights
-        first, second = moments.find_moments(resp)
-        mixture = make_mixture(rows, indicators, resp, resp.sum(axis=1), first, second, prior)
+        mixture = make_mixture(rows, indicators, resp, resp.sum(axis=1), *moments, prior)
     return mixture, scores
+
+
+def _expect(mixture, rows, indicators):
+    """Return the log densities of rows, weights of the components, and sums of moments."""
+    found = []
+    for here in rows.blocks(mixture.n_components):
+        logs, moments = joint_log_densities(mixture, rows, indicators, here)
+        totals = logsumexp_along(logs)
+        resp = np.exp(logs - totals) * rows.weights[here]
+        found.append((totals, resp, *moments.find_moments(resp)))
+    totals, resp, first, second = zip(*found, strict=True)
+    return np.concatenate(totals), np.concatenate(resp, axis=1), sum(first), sum(second)
 
 
 def has_converged(scores, tol, is_wide=False):
@@ -166,7 +167,7 @@ def has_converged(scores, tol, is_wide=False):
     return (abs(gain) if is_wide else gain) < tol
 
 
-def joint_log_densities(mixture, rows, indicators=None):
+def joint_log_densities(mixture, rows, indicators=None, here=slice(None)):
     """Return the log-density of each row and component, and the completions of the rows.
 
     Parameters
@@ -177,6 +178,8 @@ def joint_log_densities(mixture, rows, indicators=None):
         Rows.
     indicators : ndarray, optional
         Result of ``rows.indicators()``. With it, the computation is faster.
+    here : slice, default=slice(None)
+        Rows that are used.
 
     Returns
     -------
@@ -186,12 +189,13 @@ def joint_log_densities(mixture, rows, indicators=None):
         Conditional expectations of the missing numbers.
     """
     if indicators is None:
-        logs = mixture.table_log_densities(rows.X)
+        logs = mixture.table_log_densities(rows.X[here])
     else:
         sizes = mixture.n_states[mixture.discrete, None]
         tables = mixture.tables[:, np.arange(mixture.tables.shape[2]) < sizes]
-        logs = np.log(np.maximum(tables, TINY)) @ indicators.T  # a row of tables per component
-    moments = ConditionalMoments(mixture, rows.numbers)
+        logs = np.log(np.maximum(tables, TINY)) @ indicators[here].T  # per component
+    pattern, masks = rows.patterns
+    moments = ConditionalMoments(mixture, rows.numbers[here], pattern[here], masks)
     return logs + mixture.log_weights[:, None] + moments.log_densities, moments
 
 
@@ -298,7 +302,7 @@ def learn_mixture(rows, n_components, rng):
         Whether expectation-maximisation of all averaged mixtures converged.
     """
     original, is_automatic = rows, n_components == "auto"
-    if not rows.is_wide and len(missing_patterns(rows.numbers)[1]) > MAX_PATTERNS:
+    if not rows.is_wide and len(rows.patterns[1]) > MAX_PATTERNS:
         rows = impute_rare_patterns(rows, start_mixture(rows, 1, Prior(0.0, 0.1), rng), rng)
     choice = MixtureSelection(rows, rng)
     n_components, prior = choice.select(n_components)
@@ -351,7 +355,7 @@ def _fit_starts(rows, n_components, prior, rng):
 
 def impute_rare_patterns(rows, mixture, rng):
     """Return the rows with draws for missing entries, except in rows with frequent patterns."""
-    X, (pattern, _) = rows.X.copy(), missing_patterns(rows.numbers)
+    X, (pattern, _) = rows.X.copy(), rows.patterns
     order = np.argsort(-np.bincount(pattern), kind="stable")
     here = np.isin(pattern, order[MAX_PATTERNS // 2 :])
     X[here] = mixture.impute(X[here], rng)
@@ -451,10 +455,7 @@ class MixtureSelection:
         return sum(_score(*pair) for pair in self._fitted[candidate])
 
     def _fit_folds(self, n_components, prior):
-        """Return pairs of a mixture, learned from some of the rows, and the held-out rows.
-
-        In a wide table, expectation-maximisation starts at the mixtures of the last prior.
-        """
+        """Return pairs of a mixture, learned from some of the rows, and the held-out rows."""
         limits = N_SELECTION_ITERATIONS, self.rows.scale_tolerance(SELECTION_TOLERANCE)
         fitted, starts = [], self._last.get(n_components, [None] * len(self.folds))
         for (kept, out), start in zip(self.folds, starts, strict=True):
@@ -464,7 +465,7 @@ class MixtureSelection:
             else:
                 mixture, _ = fit_mixture(rows, start, prior, *limits)
             fitted.append((mixture, self.rows.take(out).merge()))
-        if self.rows.is_wide:
+        if self.rows.is_wide:  # the next prior is similar
             self._last[n_components] = [mixture for mixture, _ in fitted]
         return fitted
 

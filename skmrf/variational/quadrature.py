@@ -13,7 +13,7 @@ import numpy as np
 from .._kernels._jit import read_only
 from .._kernels.gaussians import complete_deviations, sum_conditional_covariances
 from .._utils.phases import CliquePoints
-from .mixtures import LOG_2PI, TINY, missing_patterns
+from .mixtures import LOG_2PI, TINY
 
 MIN_RESPONSIBILITY = 1e-12  # of a component for a row, in sums of conditional covariances
 
@@ -281,6 +281,8 @@ class ConditionalMoments:
         Mixture of the rows.
     X : ndarray of shape (n_rows, n_numbers)
         Numbers of the rows, with nan for missing ones.
+    pattern, masks : ndarray
+        Results of :func:`.mixtures.missing_patterns` for these rows. There can be further patterns.
 
     Attributes
     ----------
@@ -292,9 +294,8 @@ class ConditionalMoments:
         Log-densities of the observed numbers in nats.
     """
 
-    def __init__(self, mixture, X):
-        X, self._shapes = np.ascontiguousarray(X), mixture.shapes
-        self._pattern, self._masks = missing_patterns(X)
+    def __init__(self, mixture, X, pattern, masks):
+        self._pattern, self._masks, self._shapes = pattern, masks, mixture.shapes
         self.means = np.where(np.isnan(X), 0.0, X - mixture.means[:, None])
         n_observed, self._precisions = (~np.isnan(X)).sum(axis=1), []
         self.squares, log_dets = np.zeros((2, *self.means.shape[:2]))
@@ -313,16 +314,16 @@ class ConditionalMoments:
     def _complete(self, deviations, precision):
         """Return completed deviations, and their squares and log-determinants, of components."""
         n_components, n_rows, p = deviations.shape
-        rows = deviations.reshape(n_components * n_rows, p)
+        rows = np.ascontiguousarray(deviations).reshape(n_components * n_rows, p)
         products, log_dets = rows @ precision, np.zeros(len(rows))
         squares = np.einsum("rj,rj->r", products, rows)
         pattern = np.tile(self._pattern, n_components)
         args = pattern, np.argsort(pattern, kind="stable"), precision, products, rows
         complete_deviations(read_only(self._masks), *args, squares, log_dets)
-        return deviations, *(x.reshape(n_components, n_rows) for x in (squares, log_dets))
+        return (x.reshape(n_components, n_rows, *x.shape[1:]) for x in (rows, squares, log_dets))
 
     def find_variances(self, weights):
-        """Return the conditional variances of each row, and weighted sums of the covariances.
+        """Return the conditional variances of each row.
 
         Parameters
         ----------
@@ -331,21 +332,23 @@ class ConditionalMoments:
 
         Returns
         -------
-        variances : ndarray of shape (n_components, n_rows, n_numbers)
+        ndarray of shape (n_components, n_rows, n_numbers)
             Variances of missing numbers; 0 for observed ones.
-        sums : ndarray of shape (n_components, n_numbers, n_numbers)
-            Weighted sums of the conditional covariances.
         """
+        variances = np.zeros(self.means.shape)
+        for members, factors, found, _ in self._find_covariances(weights):
+            variances[members] = factors * found[self._pattern]
+        return variances
+
+    def _find_covariances(self, weights):
+        """Yield variances of patterns, and sums of covariances, of groups of components."""
         n_patterns, p = self._masks.shape
-        variances, sums = np.zeros(self.means.shape), np.zeros((len(weights), p, p))
         for (members, factors), precision in zip(self._shapes, self._precisions, strict=True):
             totals = [np.bincount(self._pattern, weights[k], n_patterns) for k in members]
             found, out = np.zeros((n_patterns, p)), np.zeros((len(members), p, p))
             args = precision, np.array(totals), found, out
             sum_conditional_covariances(read_only(self._masks), *args)
-            variances[members] = factors[:, None, None] * found[self._pattern]
-            sums[members] = factors[:, None, None] * out
-        return variances, sums
+            yield members, factors[:, None, None], found, out
 
     def find_moments(self, resp):
         """Return the weighted sums of the first and second moments of the rows.
@@ -360,8 +363,11 @@ class ConditionalMoments:
         first : ndarray of shape (n_components, n_numbers)
         second : ndarray of shape (n_components, n_numbers, n_numbers)
         """
-        second = self.find_variances(np.where(resp > MIN_RESPONSIBILITY, resp, 0.0))[1]
         first = np.einsum("kr,krj->kj", resp, self.means)
+        second = np.empty((*first.shape, first.shape[1]))
+        weights = np.where(resp > MIN_RESPONSIBILITY, resp, 0.0)
+        for members, factors, _, out in self._find_covariances(weights):
+            second[members] = factors * out
         for k, rows in enumerate(self.means):
             second[k] += (rows.T * resp[k]) @ rows
         return first, second

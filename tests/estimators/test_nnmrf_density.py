@@ -30,11 +30,10 @@ from sklearn.exceptions import NotFittedError
 
 from skmrf import GaussianPotentials, NNMRFDensity
 from skmrf.metrics import classifier_two_sample_test
-from skmrf.variational.conditional_gaussians import shrink_eigenvalues
+from skmrf.variational.conditional_gaussians import Prior, shrink_eigenvalues
 from skmrf.variational.expectation_maximization import (
     MixtureRows,
     MixtureSelection,
-    Prior,
     _student_score,
     fit_mixture,
     inflate,

@@ -16,6 +16,7 @@ from skmrf.variational import expectation_maximization, grids
 from skmrf.variational import label_graphs as propagation
 from skmrf.variational.conditional_gaussians import (
     ConditionalGaussian,
+    Prior,
     Shrinkage,
     add_conditional_gaussian,
     choose_columns,
@@ -24,7 +25,6 @@ from skmrf.variational.conditional_gaussians import (
 )
 from skmrf.variational.expectation_maximization import (
     MixtureRows,
-    Prior,
     fit_mixture,
     joint_log_densities,
     learn_mixture,
@@ -450,6 +450,21 @@ def test_distinct_rows_have_the_same_mixture(seed):
     assert_allclose(mixture.tables, other.tables)
     logs = joint_log_densities(mixture, rows)[0]
     assert_allclose(joint_log_densities(mixture, rows, rows.indicators())[0], logs)
+
+
+def test_blocks_of_rows_do_not_change_a_mixture(seed, monkeypatch):
+    rng, prior = np.random.default_rng(seed), Prior(2.0, 0.1)
+    X = np.c_[rng.normal(size=(300, 4)), rng.integers(3, size=(300, 2))]
+    X[rng.random(X.shape) < 0.2] = np.nan
+    rows = MixtureRows(X, np.array([0] * 4 + [3] * 2), rng.random(300), np.zeros(4))
+    start = start_mixture(rows, 3, prior, rng)
+    mixture, scores = fit_mixture(rows, start, prior, 10, -np.inf)
+    monkeypatch.setattr(expectation_maximization, "MAX_BLOCK", 200)
+    assert len(rows.blocks(3)) == 18
+    other, expected = fit_mixture(rows, start, prior, 10, -np.inf)
+    assert_allclose(scores, expected)
+    assert_allclose(mixture.covariances, other.covariances)
+    assert_allclose(mixture.tables, other.tables)
 
 
 def test_warnings_of_mixtures(seed, monkeypatch):

@@ -14,6 +14,7 @@ from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
 from ...training.part_reports import PartReports
 from ...variational.expectation_maximization import MixtureRows, learn_mixture
+from ...variational.mixtures import missing_patterns
 from ...variational.quadrature import ConditionalMoments
 from .._session import fitted_attributes
 
@@ -308,10 +309,11 @@ def conditional_marginals(mixture, columns, codes, levels):
 def _marginals(mixture, columns, codes, levels):
     """Return the conditional distributions of a block of rows."""
     X = columns.limit(codes)
-    moments = ConditionalMoments(mixture, X[:, mixture.numbers])
+    numbers = X[:, mixture.numbers]
+    moments = ConditionalMoments(mixture, numbers, *missing_patterns(numbers))
     logs = mixture.table_log_densities(X) + mixture.log_weights[:, None] + moments.log_densities
     shares = np.exp(logs - logsumexp_along(logs, keepdims=True))
-    variances, _ = moments.find_variances(np.where(shares > MIN_SHARE, shares, 0.0))
+    variances = moments.find_variances(np.where(shares > MIN_SHARE, shares, 0.0))
     used = np.flatnonzero(shares.max(axis=1, initial=0.0) > MIN_SHARE)
     deviations = np.sqrt(np.where(variances > 0.0, variances, 1.0))[used]
     mixture, shares, means = mixture.take(used), shares[used], moments.means[used]
