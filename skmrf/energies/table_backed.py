@@ -21,7 +21,7 @@ ENTRIES_PER_UNIT = 2**19  # rows times cliques that are worth a thread, about a 
 CHUNK = 4096  # rows per block, so that the positions of their entries stay in the CPU cache
 MAX_DENSE_VARIABLES = 1024  # up to here a full coupling matrix is cheap, however sparse it is
 COUPLING_LIMIT = 1e6  # differences of larger log-potentials would round away smaller ones
-MAX_STATES = 2048  # of all variables, whose matrix has 32 MB
+MAX_STATES = 4096  # of all variables, whose matrix has 128 MB
 
 
 class TableBackedEnergy(DiscreteEnergy):
