@@ -95,8 +95,7 @@ class MixtureRows:
 
     def blocks(self, n_components):
         """Return slices of rows whose numbers, for each component, need little memory."""
-        n_blocks = -(-self.numbers.size * n_components // MAX_BLOCK)
-        return equal_slices(len(self.X), n_blocks)
+        return equal_slices(len(self.X), -(-self.numbers.size * n_components // MAX_BLOCK))
 
     def merge(self):
         """Return the distinct rows, with sums of weights, if there are no numbers."""
@@ -162,7 +161,7 @@ def _expect(mixture, rows, indicators):
 
 
 def has_converged(scores, tol, is_wide=False):
-    """Return whether the last of the scores of ``fit_mixture`` increased less than ``tol``."""
+    """Return whether the last score increased (in a wide table: changed) less than ``tol``."""
     gain = scores[-1] - scores[-2] if len(scores) > 1 else np.inf
     return (abs(gain) if is_wide else gain) < tol
 
@@ -209,10 +208,8 @@ def make_mixture(rows, indicators, resp, counts, first, second, prior):
     pooled = pooled + prior.diagonal * (diagonal - pooled)
     pooled = shrink_eigenvalues(pooled, counts.sum() - len(counts)) + np.diag(rows.noise + FLOOR)
     scatters += counts[:, None, None] * np.diag(rows.noise + FLOOR)
-    covariances = np.repeat(pooled[None], len(counts), axis=0)
-    if np.isfinite(prior.covariance):
-        weight = (counts + prior.covariance)[:, None, None]
-        covariances = (scatters + prior.covariance * pooled) / weight
+    own = (1.0 / (counts + prior.covariance))[:, None, None]
+    covariances = own * scatters + (1.0 - own * counts[:, None, None]) * pooled
     n_states = rows.n_states[rows.n_states > 0]
     tables = np.zeros((len(counts), len(n_states), n_states.max(initial=1)))
     sums, totals = resp @ indicators, rows.weights @ indicators + 0.5
@@ -414,6 +411,9 @@ class MixtureSelection:
         if n_components == "auto":
             paths = [(k, prior) for k in N_COMPONENTS if k <= max(n / MIN_ROWS_OF_COMPONENT, 1)]
             (k, prior), _ = _search(paths, 2, self._score)
+        if self.rows.is_wide:  # fewer components need less shrinkage
+            others = priors[max(priors.index(prior) - 1, 0) :]
+            (_, prior), _ = _search([(k, other) for other in others], 1, self._score)
         for group in strengths:
             if p > 0 and prior.covariance == first:  # the strengths before have lower scores
                 others = [(k, Prior(s * p + 2.0, prior.diagonal)) for s in group]

@@ -14,7 +14,7 @@ LOG_2PI = np.log(2 * np.pi)
 TINY = 1e-300
 MAX_BLOCK = 2**22  # log-densities of rows and components at once
 FLOOR = 1e-8  # variance that each covariance includes, for columns that are linear functions
-N_DIGITS = 15  # of proportional covariances, relative to the trace
+ROUNDING = 1e-14  # of proportional covariances, relative to the trace
 N_SCALES = 5  # of the covariances of a Student t distribution
 
 
@@ -91,11 +91,12 @@ class Mixture:
         of its first component.
         """
         traces = np.maximum(np.trace(self.covariances, axis1=1, axis2=2), TINY)
-        groups = {}
-        for k, covariance in enumerate(self.covariances / traces[:, None, None]):
-            groups.setdefault((covariance.round(N_DIGITS) + 0.0).tobytes(), []).append(k)
-        members = map(np.array, groups.values())
-        return [(k, traces[k] / traces[k[0]]) for k in members]
+        scaled, left, groups = self.covariances / traces[:, None, None], np.arange(len(traces)), []
+        while len(left):
+            distances = np.abs(scaled[left] - scaled[left[0]]).max(axis=(1, 2), initial=0.0)
+            k, left = left[distances < ROUNDING], left[distances >= ROUNDING]
+            groups.append((k, traces[k] / traces[k[0]]))
+        return groups
 
     @cached_property
     def _has_zeros(self):
