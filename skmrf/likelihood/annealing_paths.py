@@ -227,7 +227,10 @@ class AnnealingPath(ABC):
         betas, generators = interpolate(self.schedule, n_temperatures), self.chains.spawn(rng)
         X, forward = self.anneal(X, betas, generators)
         starts = [] if self.start is None else [self.start]
+        stops_at_zeros = has_zeros(self.energy) and not self.crosses_zeros
         if phase is not None:
+            if stops_at_zeros and (forward > -np.inf).all():  # zeros may have been missed
+                stops_at_zeros, unseen_margin = False, np.inf
             forward = np.where(phase.contains(X), forward, -np.inf)
             starts = [rows[phase.contains(rows)] for rows in starts]
         if (forward == -np.inf).all():
@@ -235,7 +238,6 @@ class AnnealingPath(ABC):
         ends = [X[resample(forward, self.n_chains, rng)]]
         ends += [rows[rng.choice(len(rows), size=self.n_chains)] for rows in starts if len(rows)]
         n_burn_in = N_BURN_IN if remaining_time() == np.inf else min(n_temperatures, N_BURN_IN)
-        stops_at_zeros = has_zeros(self.energy) and not self.crosses_zeros
         results, how = [], {"has_zeros": stops_at_zeros, "unseen_margin": unseen_margin}
         for end in ends:
             end = self.burn_in(end, generators, n_burn_in)
