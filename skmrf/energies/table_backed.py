@@ -178,7 +178,8 @@ class TableBackedEnergy(DiscreteEnergy):
             Signed sum of clique marginals.
         """
         total, states = split_phases(signed_phases)
-        out = total if isinstance(total, np.ndarray) else np.zeros(self.layout.n_parameters)
+        is_new = isinstance(total, np.ndarray) and total.dtype == float
+        out = total if is_new else total + np.zeros(self.layout.n_parameters)
         if self.layout.is_binary_pairwise and self.layout.is_dense:
             self._add_gram(states, out)
         else:
