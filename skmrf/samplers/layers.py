@@ -183,8 +183,8 @@ def is_one_call(conditionals, betas, n_chains):
 def single_calls(conditionals, reference, betas, order, X, clamped, log_weights, parts):
     """Return the arguments of :func:`sweep_coupled` for each part of the chains.
 
-    The calls have the results of :func:`sweep_coupled_layers`. Threads wait for each other while
-    they run Python, so that this function prepares the arrays of all calls.
+    The calls give the same results as :func:`sweep_coupled_layers`. This function prepares the
+    arrays of all calls before threads start, because only one thread at a time can run Python.
 
     Parameters
     ----------
