@@ -23,6 +23,7 @@ UNIT = 2**26  # multiplications that are worth a thread, about a millisecond
 MIN_SIDE = 192  # of a block of a product, about; BLAS is slow for narrow matrices
 MAX_BLOCKS = 64  # of a product, because BLAS is faster for large matrices
 GRAM_ROWS = 256, 2048  # fewest and most rows of a block of a Gram matrix
+GRAM_UNIT = 2**23  # multiplications of a block, at least; large matrices are added rarely
 GRAMS = 32  # Gram matrices that are in memory together
 
 _n_threads = ContextVar("n_threads", default=None)
@@ -301,7 +302,9 @@ def gram_matrix(*parts, dtype=float):
         Arrays of numpy or of JAX: numbers of shape (n_rows, n_columns), and weights of the rows, of
         any sign, of shape (n_rows,).
     dtype : dtype, default=float
-        Data type of the products of arrays of numpy. Their sums are float64.
+        Data type of the products of arrays of numpy. Their sums are float64. If the weights of a
+        block are equal and its numbers are small integers, its products are exact in float32,
+        and this type is used.
 
     Returns
     -------
@@ -312,17 +315,30 @@ def gram_matrix(*parts, dtype=float):
         return sum(X.T @ (X * weights[:, None]) for X, weights in parts)
 
     def compute(X, weights, rows):
-        x = X[rows].astype(dtype, copy=False)
-        return x.T @ (x * weights[rows, None])
+        x, w = X[rows], weights[rows]
+        if (w == w[0]).all():  # BLAS computes one half of a symmetric product
+            x = x.astype(np.float32 if _has_exact_gram(x) else dtype, copy=False)
+            return np.multiply(x.T @ x, w[0], dtype=float)
+        x = x.astype(dtype, copy=False)
+        return x.T @ (x * w[:, None])
 
     n_columns = parts[0][0].shape[1]
-    size = int(np.clip(n_columns**2 // 256, *GRAM_ROWS))  # large matrices are added rarely
+    n_entries = max(n_columns**2, 1)  # blocks of few columns have many rows
+    size = int(np.clip(max(n_entries // 256, GRAM_UNIT // n_entries), *GRAM_ROWS))
     blocks = [(*part, slice(s, s + size)) for part in parts for s in range(0, len(part[0]), size)]
     total = np.zeros((n_columns, n_columns))
     for first in range(0, len(blocks), GRAMS):
         for gram in run_blocks(compute, blocks[first : first + GRAMS], None):
             total += gram
     return total
+
+
+def _has_exact_gram(x):
+    """Return whether ``x.T @ x`` is exact in float32: sums of integers up to 2**24."""
+    if x.dtype.kind not in "biu":
+        return False
+    largest = max(int(x.max(initial=0)), -int(x.min(initial=0)))
+    return len(x) * largest**2 <= 2**24
 
 
 def count_units(n):

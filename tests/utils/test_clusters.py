@@ -421,14 +421,28 @@ def test_products_in_blocks(shape, dtype, monkeypatch):
 
 
 @pytest.mark.parametrize("shape", [(1700, 5), (3, 4), (0, 3), (5, 0)])
-def test_gram_matrices_in_blocks(shape, monkeypatch):
+@pytest.mark.parametrize("dtype", [np.int16, np.uint8, bool, np.float32])
+@pytest.mark.parametrize("weight", [None, -0.37])
+def test_gram_matrices_in_blocks(shape, dtype, weight, monkeypatch):
     monkeypatch.setattr(parallel, "GRAMS", 2)
     rng = np.random.default_rng(3)
-    X, weights = rng.integers(0, 3, shape).astype(np.int16), rng.normal(size=shape[0])
+    X = rng.integers(0, 3, (shape[1], 2 * shape[0])).astype(dtype).T[::2]  # not contiguous
+    weights = rng.normal(size=len(X)) if weight is None else np.full(len(X), weight)
     alone = parallel.gram_matrix((X, weights))
     with parallel.parallel_jobs(2):
         assert np.array_equal(parallel.gram_matrix((X, weights)), alone)
+    X = X.astype(float)
     np.testing.assert_allclose(alone, (X.T * weights) @ X, atol=1e-10)
+
+
+@pytest.mark.parametrize("largest", [200, 256, 257, 5001, 32767])
+def test_gram_matrices_of_integers_are_exact(largest):
+    """Sums above 2**24 are not exact in float32."""
+    X = np.random.default_rng(4).integers(-largest, largest + 1, (700, 5)).astype(np.int16)
+    X[:, 0] = largest - 1  # its squares add up to the largest sum, and many are odd
+    found = parallel.gram_matrix((X, np.ones(len(X))), (X, np.full(len(X), -3.0)))
+    X = X.astype(np.int64)
+    assert np.array_equal(found, -2 * (X.T @ X))
 
 
 @pytest.mark.parametrize("is_tied", [False, True])
