@@ -230,7 +230,7 @@ class LogisticSolver:
             self.strongest = find_strongest_inputs(X, data.Y, self.weights)
             self.single = X[:, self.strongest].astype(self.dtype)
         X = np.sqrt(self.weights)[:, None] * (X - self.mean)
-        self.variances, self.components = _principal_components(X)
+        self.variances, self.components = principal_components(X)
         Z = (X @ self.components) / np.sqrt(self.weights)[:, None]
         self.Z, self.Y = Z.astype(self.dtype), data.Y.astype(self.dtype)
         self.n = effective_rows(data)
@@ -364,7 +364,7 @@ def find_strongest_inputs(X, Y, weights):
     return np.argmax(covariances / np.where(spread > 0, spread, np.inf)[:, None], axis=0)
 
 
-def _principal_components(X):
+def principal_components(X):
     """Return the variances and the directions of the principal components of weighted rows."""
     n, d = X.shape
     variances, vectors = positive_eigenvectors(X.T @ X if d <= n else X @ X.T)

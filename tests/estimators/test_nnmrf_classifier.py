@@ -1,5 +1,7 @@
 """Tests of NNMRFClassifier: features, members, exponents and predictions."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from scipy.stats import multivariate_t, norm, rankdata
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from skmrf import NNMRFClassifier
@@ -30,7 +33,6 @@ from skmrf.estimators.nnmrf.label_members import (
     ClassDensities,
     LabelRows,
     assign_folds,
-    fit_softmax,
     held_out_densities,
     learn_convex,
     learn_exponents,
@@ -316,15 +318,30 @@ def test_weight_decay_leaves_biases_unchanged(seed):
         assert_allclose(new, old * (0.95**3 if k % 2 == 0 else 1.0), rtol=1e-5)
 
 
-def test_softmax_equals_logistic_regression(seed):
-    F, rows = label_rows(seed)
+def test_convex_members_converge(seed):
+    """Features of different scales and nearly separable classes have the exact minimum."""
+    F, rows = label_rows(seed, n=200, n_features=8)
+    F = np.hstack([F, F @ np.random.default_rng(seed).normal(size=(8, 8)) / 20])
     labels = rows.targets.argmax(axis=1)
-    peer = LogisticRegression(C=0.5, tol=1e-8).fit(F, labels, sample_weight=rows.weights)
-    coef = fit_softmax(F, rows, 2.0)
-    found = np.exp(log_softmax(F @ coef[:-1] + coef[-1], axis=-1))
-    assert_allclose(found, peer.predict_proba(F), atol=5e-3)
-    control = fit_softmax(F, rows, 20.0)
-    assert np.abs(F @ (coef - control)[:-1]).max() > 0.1
+    F += 2.0 * labels[:, None]
+    member = learn_convex(F, [F] * 4, rows, (0.05,), 1000)
+    peer = LogisticRegression(C=20.0, tol=1e-8, solver="newton-cg", max_iter=1000)
+    peer.fit(F, labels, sample_weight=rows.weights)
+    assert_allclose(np.exp(member.log_proba(F)), peer.predict_proba(F), atol=1e-4)
+    assert member.converged
+    assert not learn_convex(F, [F] * 4, rows, (0.05,), 2).converged
+
+
+def test_warning_that_members_have_not_converged(seed):
+    X, y = load_iris(return_X_y=True)
+    for potentials in (("linear", "spline"), ("linear", "relu", "tanh")):
+        with pytest.warns(ConvergenceWarning, match="Increase max_iter") as caught:
+            NNMRFClassifier(potentials, max_iter=3, random_state=seed).fit(X, y)
+        assert len(caught) == 1
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
+            model = NNMRFClassifier(potentials, random_state=seed).fit(X, y)
+        assert all(member.converged for member in model.members_)
 
 
 @pytest.mark.parametrize("activation", ["relu", "selu", "tanh"])

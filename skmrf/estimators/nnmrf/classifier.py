@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import log_softmax
 from sklearn.callback import with_callbacks
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
@@ -11,6 +12,7 @@ from ..._data.classes import check_target
 from ..._data.frames import column_names, read_columns
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_choice, check_flag, check_generator, check_number
+from ..._utils.warn import warn_caller
 from ...training.part_reports import PartReports
 from .._base import TableClassifier, unchanged_on_error
 from .label_features import learn_features
@@ -98,8 +100,9 @@ class NNMRFClassifier(TableClassifier):
         weights in each update.
     batch_size : int, default=256
         Number of rows in a minibatch, at least 1.
-    max_iter : int, default=200
-        Maximum number of epochs of the networks, and of iterations of L-BFGS, at least 1.
+    max_iter : int, default=1000
+        Maximum number of epochs of the networks, and of iterations of L-BFGS, at least 1. Members
+        that need more end with a ConvergenceWarning.
     n_iter_no_change : int, default=10
         Number of epochs without a smaller held-out loss after which the learning rate is divided by
         4, and training ends the next time. It is at least 1.
@@ -203,7 +206,7 @@ class NNMRFClassifier(TableClassifier):
         learning_rate=0.01,
         weight_decay=300.0,
         batch_size=256,
-        max_iter=200,
+        max_iter=1000,
         n_iter_no_change=10,
         cv="auto",
         max_convex_rows=3000,
@@ -304,6 +307,7 @@ class NNMRFClassifier(TableClassifier):
             }
             reports.finish(fitted)
             vars(self).update(fitted)
+        _warn_unconverged(self)
         return self
 
     def _check_parameters(self):
@@ -409,6 +413,19 @@ class NNMRFClassifier(TableClassifier):
             F = features[name]
             logs.append(member.log_proba(F if mapping is None else mapping.transform(F)))
         return np.stack(logs)
+
+
+def _warn_unconverged(classifier):
+    """Warn if ``max_iter`` ended the training of members of a fitted classifier."""
+    pairs = zip(classifier.kinds_, classifier.members_, strict=True)
+    names = sorted({kind.potential for kind, member in pairs if not member.converged})
+    if names:
+        warn_caller(
+            f"Members with the potentials {', '.join(names)} had not converged after "
+            f"max_iter={classifier.max_iter} epochs or iterations. Increase max_iter, or accept "
+            "the model as it is.",
+            ConvergenceWarning,
+        )
 
 
 def _feature_sets(kinds, features, relevant):

@@ -4,9 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
+
+from ...training.logistic_start import principal_components
 
 ALPHAS = 100.0, 20.0, 5.0, 1.0, 0.2, 0.05, 0.01
+PATH_TOL, FINAL_TOL = 1e-4, 1e-6  # nats per row, of the gradient of scaled parameters
+MIN_SLOPE = 1e-4  # of the variance of a label given the features, in the scale of parameters
+MAX_ROTATED = 1000  # with more rows and features, principal axes take too long
 LARGE_INCREASE = 1.01  # of the held-out loss, which ends the path of penalties at once
 POOLINGS = 1.0, 5.0, 20.0, 100.0, np.inf  # rows that the pooled covariance counts for
 RIDGES = np.array([0.001, 0.01, 0.03, 0.1, 0.3, 1.0])
@@ -147,19 +152,86 @@ def softmax_objective(flat, F, rows, alpha):
     return (loss + 0.5 * alpha * (B[:-1] ** 2).sum()) / total, gradient.ravel() / total
 
 
-def fit_softmax(F, rows, alpha, first=None, max_iter=200):
-    """Return the coefficients that minimise :func:`softmax_objective`, by L-BFGS.
+class SoftmaxSolver:
+    """Solver of L2-penalised multinomial logistic regressions, by L-BFGS.
 
-    The result has shape (n_features + 1, n_classes). ``first`` has the initial coefficients.
+    Features are rotated to their principal axes, and each parameter is rescaled, so that the
+    Hessian matrix is near the identity matrix. With many rows and features, the rotation takes too
+    long, and parameters are only rescaled.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n_rows, n_features)
+        Features.
+    rows : LabelRows
+        Labels and weights.
+
+    Attributes
+    ----------
+    converged : bool
+        Whether no entry of the gradient is larger than 1e-4 nats per row at the last solution.
     """
-    if first is None:
-        first = np.zeros((F.shape[1] + 1, rows.targets.shape[1]))
-        first[-1] = rows.log_shares()
-    options = {"maxiter": max_iter, "gtol": 1e-4, "ftol": 1e-7, "maxcor": 20}
-    found = minimize(
-        softmax_objective, first.ravel(), (F, rows, alpha), "L-BFGS-B", True, options=options
-    )
-    return found.x.reshape(first.shape)
+
+    def __init__(self, F, rows):
+        self.rows, self.converged = rows, False
+        weights = rows.weights / rows.weights.sum()
+        self.mean, self.axes = weights @ F, None
+        self.Z = F - self.mean
+        if 0 < min(F.shape) <= MAX_ROTATED:
+            centred = np.sqrt(weights)[:, None] * self.Z
+            self.variances, self.axes = principal_components(centred)
+            self.Z = self.Z @ self.axes
+        else:
+            self.variances = weights @ self.Z**2
+        self.solution = np.zeros((len(self.variances) + 1, rows.targets.shape[1]))
+        self.solution[-1] = rows.log_shares()
+
+    @property
+    def coef(self):
+        """Coefficients of the last solution, shape (n_features + 1, n_classes)."""
+        coef = self.solution[:-1] if self.axes is None else self.axes @ self.solution[:-1]
+        return np.vstack([coef, self.solution[-1] - self.mean @ coef])
+
+    def begin_at(self, coef):
+        """Set the initial solution to coefficients of shape (n_features + 1, n_classes)."""
+        self.solution[:-1] = coef[:-1] if self.axes is None else self.axes.T @ coef[:-1]
+        self.solution[-1] = coef[-1] + self.mean @ coef[:-1]
+
+    def solve(self, alpha, max_iter, tol=PATH_TOL):
+        """Minimise :func:`softmax_objective`, starting at the last solution.
+
+        Parameters
+        ----------
+        alpha : float
+            Strength of the penalty, for all rows together.
+        max_iter : int
+            Maximum number of iterations.
+        tol : float, default=1e-4
+            Largest entry of the gradient at convergence, in nats per row.
+
+        Returns
+        -------
+        ndarray of shape (n_features + 1, n_classes)
+            Coefficients. The last row has the biases.
+        """
+        total = self.rows.weights.sum()
+        p = softmax(self.Z @ self.solution[:-1] + self.solution[-1], axis=1)
+        slopes = self.rows.weights @ (p * (1 - p)) / total + MIN_SLOPE
+        curvatures = np.append(self.variances, 1.0)[:, None] * slopes
+        curvatures[:-1] += alpha / total
+        scale = curvatures**-0.5
+
+        def objective(u):
+            flat = scale.ravel() * u
+            value, gradient = softmax_objective(flat, self.Z, self.rows, alpha)
+            return value, scale.ravel() * gradient
+
+        options = {"maxiter": max_iter, "gtol": tol, "ftol": tol**2, "maxcor": 20}
+        first = (self.solution / scale).ravel()
+        found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
+        self.solution = scale * found.x.reshape(scale.shape)
+        self.converged = bool(np.abs(found.jac).max() <= PATH_TOL)
+        return self.coef
 
 
 class ConvexMember:
@@ -173,14 +245,17 @@ class ConvexMember:
         Strength of the penalty that cross-validation has selected.
     held_out : ndarray of shape (n_rows, n_classes)
         Log-probabilities of training rows by models that were learned without their folds.
+    converged : bool
+        Whether the coefficients have converged.
     n_iter : int
         Number of epochs, which is 0.
     """
 
     n_iter = 0
 
-    def __init__(self, coef, alpha, held_out):
+    def __init__(self, coef, alpha, held_out, converged):
         self.coef, self.alpha, self.held_out = coef, alpha, held_out
+        self.converged = converged
 
     def log_proba(self, F):
         """Return ``log p(y | x)`` of each row, shape (n_rows, n_classes)."""
@@ -212,13 +287,13 @@ def learn_convex(F, parts, rows, alphas, max_iter):
     folds = []
     for k, features in enumerate(parts):
         kept, left = np.flatnonzero(rows.folds != k), np.flatnonzero(rows.folds == k)
-        folds.append((features[kept], rows.select(kept), left, features[left]))
-    coefs, best, losses = [None] * len(parts), None, []
+        folds.append((SoftmaxSolver(features[kept], rows.select(kept)), left, features[left]))
+    best, losses = None, []
     for alpha in sorted(alphas, reverse=True):
-        logs = np.zeros(rows.targets.shape)
-        for k, (features, kept, left, others) in enumerate(folds):
-            coefs[k] = fit_softmax(features, kept, alpha, coefs[k], max_iter)
-            logs[left] = log_softmax(others @ coefs[k][:-1] + coefs[k][-1], axis=-1)
+        logs, coefs = np.zeros(rows.targets.shape), []
+        for solver, left, others in folds:
+            coefs.append(solver.solve(alpha, max_iter))
+            logs[left] = log_softmax(others @ coefs[-1][:-1] + coefs[-1][-1], axis=-1)
         losses.append(rows.held_out_loss(logs))
         if best is None or losses[-1] < min(losses[:-1]):
             has_same = parts and all(part is parts[0] for part in parts)
@@ -226,7 +301,11 @@ def learn_convex(F, parts, rows, alphas, max_iter):
         elif losses[-1] > LARGE_INCREASE * min(losses) or losses[-2] > min(losses):
             break
     alpha, logs, first = best
-    return ConvexMember(fit_softmax(F, rows, alpha, first, max_iter), alpha, logs)
+    solver = SoftmaxSolver(F, rows)
+    if first is not None:
+        solver.begin_at(first)
+    coef = solver.solve(alpha, max_iter, FINAL_TOL)
+    return ConvexMember(coef, alpha, logs, solver.converged)
 
 
 # Members with a density of each class ----------------------------------------------------------
@@ -306,11 +385,13 @@ class QuadraticMember:
         Factor of the log-probabilities, before they are normalised.
     held_out : ndarray of shape (n_rows, n_classes)
         Log-probabilities of training rows by densities that were learned without their folds.
+    converged : bool
+        True, because the densities have a closed form.
     n_iter : int
         Number of epochs, which is 0.
     """
 
-    n_iter = 0
+    converged, n_iter = True, 0
 
     def __init__(self, densities, ridge, dof, inverse_temperature, held_out):
         self.densities, self.ridge, self.dof = densities, ridge, dof

@@ -175,10 +175,13 @@ class NetworkMember:
         Log-probabilities of training rows by networks that were learned without their folds.
     n_iter : int
         Number of epochs.
+    converged : bool
+        Whether training ended before the maximum number of epochs.
     """
 
-    def __init__(self, networks, held_out, n_iter):
+    def __init__(self, networks, held_out, n_iter, converged):
         self.networks, self.held_out, self.n_iter = networks, held_out, n_iter
+        self.converged = converged
 
     def log_proba(self, F):
         """Return ``log p(y | x)`` of each row, shape (n_rows, n_classes)."""
@@ -228,7 +231,7 @@ def learn_networks(F, rows, settings, seed):
     data = F, rows.targets.astype(np.float32), weights
     decay = min(settings.weight_decay / total, 1.0)
     rate, state = settings.learning_rate, ADAM.init(networks.named_theta)
-    best, n_rates, since = (np.inf, None, None), 1, 0
+    best, n_rates, since, converged = (np.inf, None, None), 1, 0, False
     for n_epochs in range(1, settings.max_iter + 1):  # noqa: B007
         state = train_epoch(networks, state, data, settings.batch_size, rate, decay, rng)
         logs = held_out_logs(networks, F, rows)
@@ -238,13 +241,14 @@ def learn_networks(F, rows, settings, seed):
             best, since = (loss, [a.copy() for a in networks.theta], logs), 0
         elif since >= settings.n_iter_no_change or not loss < MAX_LOSS_RATIO * best[0] + 1e-3:
             if n_rates == N_RATES or best[1] is None:
+                converged = True
                 break
             n_rates, since = n_rates + 1, 0
             networks.theta = [a.copy() for a in best[1]]
             rate, state = RATE_FACTOR * rate, ADAM.init(networks.named_theta)
     theta = networks.theta if best[1] is None else best[1]
     logs = held_out_logs(networks, F, rows) if best[2] is None else best[2]
-    return NetworkMember(Networks(theta, settings.activation), logs, n_epochs)
+    return NetworkMember(Networks(theta, settings.activation), logs, n_epochs, converged)
 
 
 def train_epoch(networks, state, data, batch_size, rate, decay, rng):
