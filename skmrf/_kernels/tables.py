@@ -2,7 +2,17 @@
 
 import numpy as np
 
-from ._jit import inlined, kernel
+from ._jit import (
+    LANES,
+    assume_distinct,
+    borrowed,
+    inlined,
+    kernel,
+    load,
+    multiply_add,
+    spread,
+    store,
+)
 
 
 @inlined
@@ -164,6 +174,12 @@ def inverse_or_zero(value):
 
 
 @inlined
+def padded_size(n):
+    """Return a number of states rounded up to a multiple of four."""
+    return (n + LANES - 1) // LANES * LANES
+
+
+@inlined
 def scale_table(
     a, gradient, frequencies, state_start, curvature, clique_ptr, clique_vars, strides,
     table_start, out,
@@ -193,7 +209,8 @@ def precondition_singles(
 
     The Hessian of variable i has the eigenvalues ``values[state_start[i]:]``, increased by
     ``curvature``, and the eigenvectors in the rows of a matrix that starts at
-    ``vectors[vector_start[i]]``, or -1 if there is none. The results are added to ``out``.
+    ``vectors[vector_start[i]]``, or -1 if there is none. The results are added to ``out``. The rows
+    have further zeros, so that their length is a multiple of four.
     """
     for a in range(table_start.size):
         p, start = clique_ptr[a], table_start[a]
@@ -202,7 +219,7 @@ def precondition_singles(
         i = clique_vars[p]
         q = state_start[i + 1] - state_start[i]
         for k in range(q):
-            row = vector_start[i] + k * q
+            row = vector_start[i] + k * padded_size(q)
             total = 0.0
             for s in range(q):
                 total += vectors[row + s] * gradient[start + s * strides[p]]
@@ -211,89 +228,121 @@ def precondition_singles(
                 out[start + s * strides[p]] += total * vectors[row + s]
 
 
-@inlined
-def multiply(left, matrix, right, work):
-    """Replace a matrix by the product of three matrices, left @ matrix @ right."""
-    q, r = matrix.shape
-    for k in range(q):
-        for t in range(r):
-            work[k, t] = 0.0
-        for s in range(q):
-            for t in range(r):
-                work[k, t] += left[k, s] * matrix[s, t]
-    for k in range(q):
-        for m in range(r):
-            matrix[k, m] = 0.0
-        for t in range(r):
-            for m in range(r):
-                matrix[k, m] += work[k, t] * right[t, m]
+@kernel
+def multiply(left, n_rows, left_length, right, inner, length, out):
+    """Write a product of matrices whose entries are contiguous arrays of one dimension.
+
+    ``left`` has ``n_rows`` rows of ``left_length`` entries, ``right`` and ``out`` have rows of
+    ``length`` entries, and ``inner`` products are added. Except ``inner``, the numbers are
+    multiples of four.
+    """
+    assume_distinct()
+    left, right, out = borrowed(left), borrowed(right), borrowed(out)
+    for k in range(0, n_rows * left_length, LANES * left_length):
+        for t in range(0, length, LANES):
+            a = b = c = d = spread(0.0)
+            for s in range(inner):
+                x = load(right, s * length + t)
+                a = multiply_add(spread(left[k + s]), x, a)
+                b = multiply_add(spread(left[k + left_length + s]), x, b)
+                c = multiply_add(spread(left[k + 2 * left_length + s]), x, c)
+                d = multiply_add(spread(left[k + 3 * left_length + s]), x, d)
+            row = (k // left_length) * length + t
+            store(out, row, a)
+            store(out, row + length, b)
+            store(out, row + 2 * length, c)
+            store(out, row + 3 * length, d)
 
 
 @inlined
-def scale_binary_pair(matrix, value, curvature):
-    """Multiply a centred gradient of two binary variables by the inverse of its Hessian.
+def precondition_binary_pair(
+    start, step_i, step_j, at_i, at_j, gradient, singles, frequencies, value, curvature, out, moved
+):
+    """Multiply the gradient of a table of two binary variables by the inverse of its Hessian.
 
     The eigenvectors are products of (1, 1) and (1, -1). The only nonzero eigenvalue is that of the
-    product of the two differences, ``value``.
+    product of the two differences, ``value``. Arguments are as in :func:`precondition_pairs`.
     """
-    a, b, c, d = matrix[0, 0], matrix[0, 1], matrix[1, 0], matrix[1, 1]
+    p, q, r, s = (frequencies[at_i], frequencies[at_i + 1], frequencies[at_j],
+                  frequencies[at_j + 1])  # fmt: skip
+    i0, i1, j0, j1 = singles[at_i], singles[at_i + 1], singles[at_j], singles[at_j + 1]
+    a = gradient[start] - r * i0 - p * j0
+    b = gradient[start + step_j] - s * i0 - p * j1
+    c = gradient[start + step_i] - r * i1 - q * j0
+    d = gradient[start + step_i + step_j] - s * i1 - q * j1
     rest = inverse_or_zero(curvature)
     shift = 0.25 * (inverse_or_zero(value + curvature) - rest) * (a - b - c + d)
-    matrix[0, 0], matrix[0, 1] = rest * a + shift, rest * b - shift
-    matrix[1, 0], matrix[1, 1] = rest * c - shift, rest * d + shift
+    a, b, c, d = rest * a + shift, rest * b - shift, rest * c - shift, rest * d + shift
+    out[start], out[start + step_j] = a, b
+    out[start + step_i], out[start + step_i + step_j] = c, d
+    moved[at_i] += r * a + s * b
+    moved[at_i + 1] += r * c + s * d
+    moved[at_j] += p * a + q * c
+    moved[at_j + 1] += p * b + q * d
 
 
 @kernel
 def precondition_pairs(
-    gradient, frequencies, values, vectors, transposed, vector_start, owner, state_start, curvature,
-    clique_ptr, clique_vars, strides, table_start, out,
+    first, last, gradient, singles, is_centred, frequencies, values, vectors, transposed,
+    vector_start, state_start, curvature, clique_ptr, clique_vars, strides, table_start, out, moved,
 ):  # fmt: skip
-    """Multiply the gradients of tables of several variables by an approximate inverse Hessian.
+    """Multiply the gradients of some tables of several variables by an approximate inverse Hessian.
 
-    Tables of two variables are centred: the expectations of their rows and columns are moved to the
-    tables of the single variables, ``owner``. Their Hessian has products of the eigenvalues of both
-    variables, which count twice, as in a pseudo-likelihood. ``transposed`` has the transposes of
-    the matrices of eigenvectors in ``vectors``. Other tables are only scaled.
+    The tables are those of the cliques first, first + 1, ..., last - 1. Tables of two variables are
+    centred: the expectations of their rows and columns are moved to the tables of the single
+    variables, whose gradients are in ``singles``, by state. The sum of the steps that move is added
+    to ``moved``. Their Hessian has products of the eigenvalues of both variables, which count
+    twice, as in a pseudo-likelihood. ``vectors`` has the eigenvectors of each variable in the rows
+    of a matrix, whose sides are rounded up to a multiple of four by zeros, and ``transposed`` has
+    the transposes. Other tables are only scaled.
     """
-    matrix, work = np.empty((0, 0)), np.empty((0, 0))
-    for a in range(table_start.size):
+    most = 0
+    for i in range(is_centred.size):
+        if is_centred[i]:
+            most = max(most, padded_size(state_start[i + 1] - state_start[i]))
+    matrix, work = np.zeros(most**2), np.zeros(most**2)
+    for a in range(first, last):
         p, start = clique_ptr[a], table_start[a]
         order = clique_ptr[a + 1] - p
         if order == 1 and vector_start[clique_vars[p]] >= 0:
             continue
-        if order != 2 or owner[clique_vars[p]] < 0 or owner[clique_vars[p + 1]] < 0:
+        if order != 2 or not (is_centred[clique_vars[p]] and is_centred[clique_vars[p + 1]]):
             scale_table(a, gradient, frequencies, state_start, curvature, clique_ptr, clique_vars,
                         strides, table_start, out)  # fmt: skip
             continue
         i, j = clique_vars[p], clique_vars[p + 1]
-        q, r = state_start[i + 1] - state_start[i], state_start[j + 1] - state_start[j]
-        own_i, own_j = table_start[owner[i]], table_start[owner[j]]
-        step_i, step_j = strides[clique_ptr[owner[i]]], strides[clique_ptr[owner[j]]]
-        if matrix.shape[0] != q or matrix.shape[1] != r:
-            matrix, work = np.empty((q, r)), np.empty((q, r))
-        for s in range(q):
-            for t in range(r):
-                matrix[s, t] = (
-                    gradient[start + s * strides[p] + t * strides[p + 1]]
-                    - frequencies[state_start[j] + t] * gradient[own_i + s * step_i]
-                    - frequencies[state_start[i] + s] * gradient[own_j + t * step_j]
-                )
+        at_i, at_j = state_start[i], state_start[j]
+        q, r = state_start[i + 1] - at_i, state_start[j + 1] - at_j
+        step_i, step_j = strides[p], strides[p + 1]
         if q == 2 and r == 2:
-            value = 2.0 * values[state_start[i] + 1] * values[state_start[j] + 1]
-            scale_binary_pair(matrix, value, curvature[start])
-        else:
-            at_i, at_j = vector_start[i], vector_start[j]
-            left, right = vectors[at_i : at_i + q * q], vectors[at_j : at_j + r * r]
-            left_t, right_t = transposed[at_i : at_i + q * q], transposed[at_j : at_j + r * r]
-            multiply(left.reshape(q, q), matrix, right_t.reshape(r, r), work)
-            for k in range(q):
-                for m in range(r):
-                    value = 2.0 * values[state_start[i] + k] * values[state_start[j] + m]
-                    matrix[k, m] *= inverse_or_zero(value + curvature[start])
-            multiply(left_t.reshape(q, q), matrix, right.reshape(r, r), work)
+            value = 2.0 * values[at_i + 1] * values[at_j + 1]
+            precondition_binary_pair(start, step_i, step_j, at_i, at_j, gradient, singles,
+                                     frequencies, value, curvature[start], out, moved)  # fmt: skip
+            continue
+        Q, R = padded_size(q), padded_size(r)
         for s in range(q):
             for t in range(r):
-                change = matrix[s, t]
-                out[start + s * strides[p] + t * strides[p + 1]] += change
-                out[own_i + s * step_i] -= frequencies[state_start[j] + t] * change
-                out[own_j + t * step_j] -= frequencies[state_start[i] + s] * change
+                matrix[s * R + t] = (
+                    gradient[start + s * step_i + t * step_j]
+                    - frequencies[at_j + t] * singles[at_i + s]
+                    - frequencies[at_i + s] * singles[at_j + t]
+                )
+            matrix[s * R + r : (s + 1) * R] = 0.0
+        own_i = slice(vector_start[i], vector_start[i] + Q * Q)
+        own_j = slice(vector_start[j], vector_start[j] + R * R)
+        multiply(vectors[own_i], Q, Q, matrix, q, R, work)
+        multiply(work, Q, R, transposed[own_j], r, R, matrix)
+        for s in range(q):
+            for t in range(r):
+                value = 2.0 * values[at_i + s] * values[at_j + t]
+                matrix[s * R + t] *= inverse_or_zero(value + curvature[start])
+        multiply(transposed[own_i], Q, Q, matrix, q, R, work)
+        multiply(work, Q, R, vectors[own_j], r, R, matrix)
+        for s in range(q):
+            total = 0.0
+            for t in range(r):
+                change = matrix[s * R + t]
+                out[start + s * step_i + t * step_j] = change
+                total += frequencies[at_j + t] * change
+                moved[at_j + t] += frequencies[at_i + s] * change
+            moved[at_i + s] += total

@@ -1,10 +1,12 @@
 """Preconditioners of training: approximate inverse Hessians, and stochastic ascent with them."""
 
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import block_diag
 
+from .._kernels._jit import LANES
 from .._kernels.ascent import precondition_layers
 from .._kernels.tables import precondition_pairs, precondition_singles
 from .._utils.codes import state_columns
@@ -17,11 +19,13 @@ from .._utils.namespaces import (
     sigmoid,
     without_diagonal,
 )
+from .._utils.parallel import run_blocks
 from .._utils.rows import count_states
 from ..energies.dense_tables import find_positions
 from ..energies.table_backed import TableEnergy
 from .optimizers import SGD
 
+ENTRIES_PER_UNIT = 2**17  # of tables, whose steps take about a millisecond
 MAX_STATES = 64  # of a variable whose tables are centred
 MIN_VARIANCE = 0.05  # relative to the largest variance; it limits the steps of rare states
 MIN_PAIR_VARIANCE = 1e-3  # the same for products of two variances
@@ -56,7 +60,8 @@ class TablePreconditioner:
         self.state_start = np.append(layout.state_start, layout.n_states.sum())
         self.curvature = np.full(layout.n_parameters, curvature, dtype=float)
         is_centred = (layout.n_states > 1) & (layout.n_states <= MAX_STATES)
-        sizes = np.where(is_centred, layout.n_states**2, 0)
+        sides = -(-layout.n_states // LANES) * LANES
+        sizes = np.where(is_centred, sides**2, 0)
         self.vector_start = np.where(is_centred, np.cumsum(sizes) - sizes, -1)
         self.values = np.zeros(len(self.frequencies))
         self.vectors, self.transposed = np.zeros(sizes.sum()), np.zeros(sizes.sum())
@@ -65,17 +70,33 @@ class TablePreconditioner:
             values, vectors = np.linalg.eigh(np.diag(p) - np.outer(p, p))
             states = slice(self.state_start[i], self.state_start[i + 1])
             self.values[states] = np.maximum(values, 0.0)
-            entries = slice(self.vector_start[i], self.vector_start[i] + p.size**2)
-            self.vectors[entries] = vectors.T.ravel()
-            self.transposed[entries] = vectors.ravel()
-        self.owner = np.full(len(layout.n_states), -1)
+            entries = slice(self.vector_start[i], self.vector_start[i] + sizes[i])
+            padded = np.zeros((sides[i], sides[i]))
+            padded[: p.size, : p.size] = vectors
+            self.vectors[entries], self.transposed[entries] = padded.T.ravel(), padded.ravel()
         alone = np.flatnonzero(layout.orders == 1)[::-1]
-        self.owner[layout.clique_vars[layout.clique_ptr[alone]]] = alone
-        self.owner[~is_centred] = -1
+        owner = np.full(len(layout.n_states), -1)
+        owner[layout.clique_vars[layout.clique_ptr[alone]]] = alone
+        self.is_centred = is_centred & (owner >= 0)
+        variable, state = state_columns(layout.n_states)
+        self.own_states = np.flatnonzero(self.is_centred[variable])
+        own = owner[variable[self.own_states]]
+        strides = layout.strides[layout.clique_ptr[own]]
+        self.own_entries = layout.table_start[own] + state[self.own_states] * strides
+        ends = np.cumsum(layout.table_size)
+        n_units = -(-layout.table_size.sum() // ENTRIES_PER_UNIT)
+        inner = np.searchsorted(ends, ENTRIES_PER_UNIT * np.arange(1, n_units))
+        self.units = list(pairwise([0, *inner.tolist(), len(ends)]))
 
     def steps(self, theta, gradient):
         """Return the preconditioned gradient, a dict of arrays shaped like theta."""
         return {k: self(g) for k, g in gradient.items()}
+
+    def eigenvectors(self, i):
+        """Return the eigenvectors of the covariance of a centred variable, one per row."""
+        q, start = self.layout.n_states[i], self.vector_start[i]
+        side = -(-q // LANES) * LANES
+        return self.vectors[start : start + side**2].reshape(side, side)[:q, :q]
 
     def __call__(self, gradient):
         """Return the approximate inverse Hessian times a vector of shape (n_parameters,)."""
@@ -84,11 +105,20 @@ class TablePreconditioner:
             gradient, self.values, self.vectors, self.vector_start, self.state_start,
             self.curvature, *self.layout.structure, out,
         )  # fmt: skip
-        precondition_pairs(
-            gradient, self.frequencies, self.values, self.vectors, self.transposed,
-            self.vector_start, self.owner, self.state_start, self.curvature,
-            *self.layout.structure, out,
-        )  # fmt: skip
+        singles = np.zeros(len(self.frequencies))
+        singles[self.own_states] = gradient[self.own_entries]
+
+        def precondition(first, last):
+            moved = np.zeros_like(singles)
+            precondition_pairs(
+                first, last, gradient, singles, self.is_centred, self.frequencies, self.values,
+                self.vectors, self.transposed, self.vector_start, self.state_start,
+                self.curvature, *self.layout.structure, out, moved,
+            )  # fmt: skip
+            return moved
+
+        for moved in run_blocks(precondition, self.units, None):
+            out[self.own_entries] -= moved[self.own_states]
         return out
 
 
@@ -120,7 +150,7 @@ class MatrixPreconditioner:
     """
 
     def __init__(self, tables):
-        layout, is_centred = tables.layout, tables.owner >= 0
+        layout, is_centred = tables.layout, tables.is_centred
         owner, _ = state_columns(layout.n_states)
         self.positions = find_positions(layout)
         curvature = np.append(tables.curvature, 0.0)[self.positions["matrix"]]
@@ -135,8 +165,10 @@ class MatrixPreconditioner:
             direct = _inverse_or_zero(np.multiply.outer(f, f) + curvature)
             self.direct_scale = np.where(is_pair & ~is_moved, direct, 0.0)
         blocks = [
-            tables.vectors[start : start + q**2].reshape(q, q) if start >= 0 else np.eye(q)
-            for start, q in zip(tables.vector_start.tolist(), layout.n_states.tolist(), strict=True)
+            tables.eigenvectors(i) if start >= 0 else np.eye(q)
+            for i, (start, q) in enumerate(
+                zip(tables.vector_start.tolist(), layout.n_states.tolist(), strict=True)
+            )
         ]
         self.vectors = block_diag(*blocks)
         values = np.where(tables.vector_start[owner] >= 0, tables.values, f)

@@ -14,9 +14,11 @@ from zoo import TABLE_LEARNERS, TABLE_MODELS, VARIATIONAL, ZOO, enumerate_states
 from skmrf import DiscreteMRF
 from skmrf._kernels.pseudo import pseudo_likelihood
 from skmrf._utils.codes import MISSING, STATE
+from skmrf._utils.parallel import parallel_jobs
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, FactorGraph, SemiRestrictedEnergy
+from skmrf.energies.layout import Layout
 from skmrf.exact import elimination
 from skmrf.learners import (
     BP,
@@ -33,7 +35,8 @@ from skmrf.learners import (
 from skmrf.learners.base import GibbsImputer
 from skmrf.learners.exact import DeviceExact
 from skmrf.learners.pseudo_likelihood import site_log_likelihood
-from skmrf.training import held_out
+from skmrf.training import held_out, preconditioning
+from skmrf.training.preconditioning import TablePreconditioner
 from skmrf.training.regularization import _time_objective
 
 
@@ -525,3 +528,45 @@ def test_scores_of_held_out_rows(states, n_hidden, computes, seed, monkeypatch):
         total = total - np.logaddexp(0.0, energy.log_marginal(changed) - log_p)
     weights = np.exp(batch.log_weights)
     assert score == pytest.approx(weights @ total / weights.sum() * 13 / 16, rel=1e-10)
+
+
+# Preconditioner ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entries", [1, 50, 10**6])
+def test_preconditioner_of_centred_tables(entries, seed, monkeypatch):
+    """Threads treat the tables in units; reversed cliques and any numbers of states are allowed."""
+    monkeypatch.setattr(preconditioning, "ENTRIES_PER_UNIT", entries)
+    rng, n_states = np.random.default_rng(seed), [2, 9, 1, 5, 2, 4]
+    cliques = [(i,) for i in (5, 0, 1, 3, 4)] + [(1, 0), (0, 4), (4, 5), (3, 1), (2, 0), (5, 3)]
+    layout = Layout.build(n_states, cliques)
+    curvature = rng.random(layout.n_cliques)
+    frequencies = [rng.dirichlet(np.full(q, 3.0)) for q in n_states]
+    gradient = rng.normal(size=layout.n_parameters)
+    precondition = TablePreconditioner(layout, frequencies, curvature.repeat(layout.table_size))
+    found = layout.split(precondition(gradient))
+    with parallel_jobs(2):
+        assert np.array_equal(np.concatenate([t.ravel() for t in found]), precondition(gradient))
+    tables = layout.split(gradient)
+    own = {c[0]: t for c, t in zip(cliques, tables, strict=True) if len(c) == 1}
+    covariances = [np.diag(p) - np.outer(p, p) for p in frequencies]
+    singles = {
+        i: np.linalg.solve(covariances[i] + curvature[k] * np.eye(len(t)), t)
+        for k, (i, t) in enumerate(own.items())
+    }
+    for (*pair,), table, step, c in zip(cliques, tables, found, curvature, strict=True):
+        if len(pair) == 1:
+            continue
+        p, q = (frequencies[i] for i in pair)
+        if 2 in pair:
+            np.testing.assert_allclose(step, table / (np.outer(p, q) + c), rtol=1e-9)
+            continue
+        i, j = pair
+        centred = (table - np.outer(own[i], q) - np.outer(p, own[j])).ravel()
+        hessian = 2.0 * np.kron(covariances[i], covariances[j]) + c * np.eye(centred.size)
+        expected = np.linalg.solve(hessian, centred).reshape(table.shape)
+        np.testing.assert_allclose(step, expected, rtol=1e-8, atol=1e-9)
+        singles[i], singles[j] = singles[i] - expected @ q, singles[j] - p @ expected
+    for clique, step in zip(cliques, found, strict=True):
+        if len(clique) == 1:
+            np.testing.assert_allclose(step, singles[clique[0]], rtol=1e-8, atol=1e-8)
