@@ -382,8 +382,8 @@ def impute_and_refit(plan, parameters):
     is_complete = plan.reference is None or plan.is_final or not has_missing(plan.data.X)
     if is_complete or not isinstance(plan.learner, PseudoLikelihood):
         return plan
-    rng, energy, learner = np.random.default_rng(0), plan.start, PseudoLikelihood()
-    rows = _repeat(plan.data)
+    rng = np.random.default_rng(0)  # the same rows if a fit is resumed from a checkpoint
+    energy, learner, rows = plan.start, PseudoLikelihood(), _repeat(plan.data)
     for _ in range(N_IMPUTATIONS):
         data = impute(energy, rows, rng)
         settings = _path_settings(parameters, learner, data, plan.reference, plan.alpha)

@@ -341,6 +341,7 @@ def test_sums_along_an_axis_equal_single_sums(seed):
 def test_block_moves_cross_zero_potentials(seed, monkeypatch):
     """Single variables cannot leave a state where all variables of a ring of equal pairs agree."""
     monkeypatch.setattr(windows, "LOG2_DRAWN", 2)
+    monkeypatch.setitem(ais.__globals__, "MAX_UPDATES", 1e7)
     equal = np.where(np.eye(3, dtype=bool), 0.0, -np.inf)
     cliques = [(i, j) for i in range(6) for j in range(i)] + [(0,)]
     graph = FactorGraph([3] * 6, cliques, [equal] * 15 + [np.array([0.0, 1.0, 2.0])])
