@@ -155,9 +155,8 @@ class ConditionalGaussian:
         residuals = rows.numbers - means[self.configurations]
         scatter = (residuals.T * rows.weights) @ residuals
         covariance = scatter / max(n - n_means, 0.5 * n)
-        diagonal = np.diag(np.diag(covariance))
-        covariance = covariance + shrinkage.diagonal * (diagonal - covariance)
-        covariance = shrink_eigenvalues(covariance, n - n_means) + np.diag(rows.noise + FLOOR)
+        covariance = shrink_covariance(covariance, n - n_means, shrinkage.diagonal)
+        covariance += np.diag(rows.noise + FLOOR)
         if shrinkage.pair not in self._shares:
             shares = fit_log_linear(counts.reshape(self.chosen), shrinkage.pair)
             self._shares[shrinkage.pair] = shares.ravel()
@@ -402,17 +401,44 @@ class Prior:
     ----------
     covariance : float
         Weight of the pooled covariance in the covariance of a component. With ``inf`` all
-        components have the pooled covariance. Its eigenvalues are shrunk by
-        :func:`shrink_eigenvalues`.
+        components have the pooled covariance.
     diagonal : float
         Weight of the diagonal in the pooled covariance, from 0 to 1.
     table : float
         Weight of the overall shares of the states in the table of a component.
+    shrinks_eigenvalues : bool
+        Whether :func:`shrink_eigenvalues` is applied to the pooled covariance.
     """
 
     covariance: float
     diagonal: float
     table: float = 1.0
+    shrinks_eigenvalues: bool = True
+
+
+def shrink_covariance(covariance, n, diagonal):
+    """Return a sample covariance matrix with shrunk eigenvalues, averaged with its diagonal.
+
+    The eigenvalues must be those of the sample: :func:`shrink_eigenvalues` expects the spread that
+    sampling errors cause, and divides eigenvalues that are nearly equal by a large number.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n_numbers, n_numbers)
+        Sample covariance matrix.
+    n : float
+        Number of rows, less the number of estimated means.
+    diagonal : float
+        Weight of the diagonal, from 0 to 1.
+
+    Returns
+    -------
+    ndarray of shape (n_numbers, n_numbers)
+        Shrunk covariance matrix.
+    """
+    variances = np.diag(np.maximum(np.diag(covariance), FLOOR))
+    shrunk = shrink_eigenvalues(covariance, n) if diagonal < 1.0 else variances
+    return shrunk + diagonal * (variances - shrunk)
 
 
 def shrink_eigenvalues(covariance, n):

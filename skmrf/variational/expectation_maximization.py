@@ -1,7 +1,7 @@
 """Expectation-maximisation of mixtures of Gaussians and tables, with missing entries."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,10 +11,9 @@ from .._utils.log_weights import logsumexp_along
 from .._utils.parallel import equal_slices
 from .._utils.rows import find_unique_rows
 from .._utils.warn import warn_caller
-from .conditional_gaussians import Prior, add_conditional_gaussian, shrink_eigenvalues
+from .conditional_gaussians import Prior, add_conditional_gaussian, shrink_covariance
 from .mixtures import (
     FLOOR,
-    TINY,
     Mixture,
     average_mixtures,
     inflate,
@@ -22,7 +21,7 @@ from .mixtures import (
     student_log_densities,
     student_mixture,
 )
-from .quadrature import ConditionalMoments
+from .quadrature import joint_log_densities
 
 MAX_PATTERNS = 64  # of missing entries with exact expectations; other rows are imputed by draws
 MAX_CLUSTERING_ROWS = 3000
@@ -31,7 +30,7 @@ MAX_LOSS, LOSS_OF_PARAMETER = 0.02, 0.25  # nats a row, and nats, below the best
 N_CLUSTERINGS = 3  # into two clusters; the best one is taken
 MAX_ITERATIONS, N_SHORT_ITERATIONS, N_SELECTION_ITERATIONS = 500, 5, 20
 TOLERANCE, TABLE_TOLERANCE, SELECTION_TOLERANCE = 1e-4, 1e-5, 1e-3  # nats a row
-N_NUMBERS_OF_TOLERANCE = 10  # in wide tables, tolerances are proportional to the numbers
+N_NUMBERS_OF_TOLERANCE = 10  # with few rows, tolerances are proportional to the numbers
 MAX_BLOCK = 2**22  # numbers of rows and components at once
 N_IMPUTATIONS = 3  # of rows with rare patterns of missing entries
 N_FOLDS, MAX_ROWS_OF_FOLDS = 3, 1500  # with more rows, one part of the rows is held out
@@ -41,8 +40,8 @@ MIN_ROWS_OF_COMPONENT = 6
 INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
 DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0  # of freedom
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
-DIAGONALS = 0.0, 0.03, 0.1, 0.3  # candidates of Prior.diagonal
-WIDE_DIAGONALS = 1.0, 0.85, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0
+DIAGONALS = 0.0, 0.03, 0.1, 0.3, 0.6, 1.0  # candidates of Prior.diagonal
+FEW_ROWS_DIAGONALS = 1.0, 0.85, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
 LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates in cross-validation
 EQUAL_COVARIANCES = (16.0, 8.0, 4.0), (16.0, 64.0)  # of components with similar covariances
@@ -85,13 +84,14 @@ class MixtureRows:
         return missing_patterns(self.numbers)
 
     @property
-    def is_wide(self):
-        """Return whether there are at most as many rows as numbers."""
-        return len(self.X) <= len(self.noise)
+    def has_few_rows(self):
+        """Return whether two components would have at most as many rows each as numbers."""
+        return len(self.X) <= max(2 * len(self.noise), MIN_ROWS - 1)
 
     def scale_tolerance(self, tol):
-        """Return a tolerance of the log-likelihood of a row; it is larger for wide tables."""
-        return tol * max(len(self.noise) / N_NUMBERS_OF_TOLERANCE, 1.0) if self.is_wide else tol
+        """Return a tolerance of the log-likelihood of a row; with few rows it can be larger."""
+        factor = max(len(self.noise) / N_NUMBERS_OF_TOLERANCE, 1.0) if self.has_few_rows else 1.0
+        return tol * factor
 
     def blocks(self, n_components):
         """Return slices of rows whose numbers, for each component, need little memory."""
@@ -142,7 +142,7 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
     for _ in range(n_iter):
         totals, resp, *moments = _expect(mixture, rows, indicators)
         scores.append(float(shares @ totals))
-        if has_converged(scores, tol, rows.is_wide):
+        if has_converged(scores, tol, rows.has_few_rows):
             break
         mixture = make_mixture(rows, indicators, resp, resp.sum(axis=1), *moments, prior)
     return mixture, scores
@@ -160,42 +160,10 @@ def _expect(mixture, rows, indicators):
     return np.concatenate(totals), np.concatenate(resp, axis=1), sum(first), sum(second)
 
 
-def has_converged(scores, tol, is_wide=False):
-    """Return whether the last score increased (in a wide table: changed) less than ``tol``."""
+def has_converged(scores, tol, has_few_rows=False):
+    """Return whether the last score increased (with few rows: changed) less than ``tol``."""
     gain = scores[-1] - scores[-2] if len(scores) > 1 else np.inf
-    return (abs(gain) if is_wide else gain) < tol
-
-
-def joint_log_densities(mixture, rows, indicators=None, here=slice(None)):
-    """Return the log-density of each row and component, and the completions of the rows.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Mixture of the rows.
-    rows : MixtureRows
-        Rows.
-    indicators : ndarray, optional
-        Result of ``rows.indicators()``. With it, the computation is faster.
-    here : slice, default=slice(None)
-        Rows that are used.
-
-    Returns
-    -------
-    logs : ndarray of shape (n_components, n_rows)
-        Joint log-densities of components and observed entries in nats.
-    moments : ConditionalMoments
-        Conditional expectations of the missing numbers.
-    """
-    if indicators is None:
-        logs = mixture.table_log_densities(rows.X[here])
-    else:
-        sizes = mixture.n_states[mixture.discrete, None]
-        tables = mixture.tables[:, np.arange(mixture.tables.shape[2]) < sizes]
-        logs = np.log(np.maximum(tables, TINY)) @ indicators[here].T  # per component
-    pattern, masks = rows.patterns
-    moments = ConditionalMoments(mixture, rows.numbers[here], pattern[here], masks)
-    return logs + mixture.log_weights[:, None] + moments.log_densities, moments
+    return (abs(gain) if has_few_rows else gain) < tol
 
 
 def make_mixture(rows, indicators, resp, counts, first, second, prior):
@@ -204,9 +172,9 @@ def make_mixture(rows, indicators, resp, counts, first, second, prior):
     means = first / counts[:, None]
     scatters = second - counts[:, None, None] * (means[:, :, None] * means[:, None, :])
     pooled = scatters.sum(axis=0) / counts.sum()
-    diagonal = np.diag(np.maximum(np.diag(pooled), FLOOR))
-    pooled = pooled + prior.diagonal * (diagonal - pooled)
-    pooled = shrink_eigenvalues(pooled, counts.sum() - len(counts)) + np.diag(rows.noise + FLOOR)
+    n = counts.sum() - len(counts) if prior.shrinks_eigenvalues else 0.0
+    pooled = shrink_covariance(pooled, n, prior.diagonal)
+    pooled += np.diag(rows.noise + FLOOR)
     scatters += counts[:, None, None] * np.diag(rows.noise + FLOOR)
     own = (1.0 / (counts + prior.covariance))[:, None, None]
     covariances = own * scatters + (1.0 - own * counts[:, None, None]) * pooled
@@ -299,8 +267,8 @@ def learn_mixture(rows, n_components, rng):
         Whether expectation-maximisation of all averaged mixtures converged.
     """
     original, is_automatic = rows, n_components == "auto"
-    if not rows.is_wide and len(rows.patterns[1]) > MAX_PATTERNS:
-        rows = impute_rare_patterns(rows, start_mixture(rows, 1, Prior(0.0, 0.1), rng), rng)
+    if not rows.has_few_rows and len(rows.patterns[1]) > MAX_PATTERNS:
+        rows = impute_rare_patterns(rows, start_mixture(rows, 1, Prior(np.inf, 0.1), rng), rng)
     choice = MixtureSelection(rows, rng)
     n_components, prior = choice.select(n_components)
     fits, mixtures = _fit_starts(rows, n_components, prior, rng), []
@@ -342,7 +310,7 @@ def _fit_starts(rows, n_components, prior, rng):
     tol = rows.scale_tolerance(TOLERANCE) if p else TABLE_TOLERANCE
     for _ in range(MAX_STARTS if n_components > 1 else 1):
         mixture, scores = fit_from_clusters(rows, n_components, prior, rng, MAX_ITERATIONS, tol)
-        fits.append((mixture, scores, has_converged(scores, tol, rows.is_wide)))
+        fits.append((mixture, scores, has_converged(scores, tol, rows.has_few_rows)))
         best = max(scores[-1] for _, scores, _ in fits)
         kept = [fit for fit in fits if fit[1][-1] > best - allowed_loss]
         if len(kept) == N_STARTS:
@@ -390,35 +358,57 @@ class MixtureSelection:
         """Return the number of components, given or selected, and the prior.
 
         With numbers and categories, many components with similar covariances are also compared.
-        They represent categories that depend on several numbers.
+        They represent categories that depend on several numbers. With few rows, all components
+        have the same covariance.
         """
-        p, n = len(self.rows.noise), len(self.rows.X)
-        if n < MIN_ROWS:
-            return 1 if n_components == "auto" else n_components, Prior(p + 2.0, DIAGONALS[-1])
-        strengths = (LARGE_COVARIANCES, COVARIANCES)[len(self.folds) == 1 :]
-        best = self._select(n_components, ((np.inf,),) if self.rows.is_wide else strengths)
-        if n_components == "auto" and self.is_mixed and not self.rows.is_wide:
+        if len(self.rows.X) < N_FOLDS:
+            return 1 if n_components == "auto" else n_components, Prior(np.inf, 1.0)
+        has_few_rows, strengths = self.rows.has_few_rows, (LARGE_COVARIANCES, COVARIANCES)
+        groups = ((np.inf,),) if has_few_rows else strengths[len(self.folds) == 1 :]
+        best = self._select(n_components, groups)
+        if n_components == "auto" and self.is_mixed and not has_few_rows:
             pair = best, self._select(n_components, EQUAL_COVARIANCES)
             best = max(pair, key=self._spread_score)
         return best
 
     def _select(self, n_components, strengths):
         """Return a number of components and a prior; the first strength is first of each group."""
-        p, n = len(self.rows.noise), len(self.rows.X)
-        k, first = 2 if n_components == "auto" else n_components, strengths[0][0] * p + 2.0
-        priors = [Prior(first, share) for share in (DIAGONALS, WIDE_DIAGONALS)[self.rows.is_wide]]
-        (_, prior), _ = _search([(k, prior) for prior in priors], 1, self._score)
+        p, n, has_few_rows = len(self.rows.noise), len(self.rows.X), self.rows.has_few_rows
+        paths = [n_components]
         if n_components == "auto":
-            paths = [(k, prior) for k in N_COMPONENTS if k <= max(n / MIN_ROWS_OF_COMPONENT, 1)]
-            (k, prior), _ = _search(paths, 2, self._score)
-        if self.rows.is_wide:  # fewer components need less shrinkage
-            others = priors[max(priors.index(prior) - 1, 0) :]
-            (_, prior), _ = _search([(k, other) for other in others], 1, self._score)
+            paths = [k for k in N_COMPONENTS if k <= max(n / MIN_ROWS_OF_COMPONENT, 1)]
+        first, priors = strengths[0][0] * max(p, 1) + 2.0, {}
+        shares = FEW_ROWS_DIAGONALS if has_few_rows else DIAGONALS
+        for k in paths[:2]:
+            priors[k] = self._search_shares(k, first if k > 1 else np.inf, shares)
+            if not has_few_rows:  # more components need at least as much shrinkage
+                shares = shares[shares.index(priors[k].diagonal) :]
+        several = priors[paths[:2][-1]]
+        (k, prior), _ = _search([(k, priors.get(k, several)) for k in paths], 2, self._score)
+        if has_few_rows and k not in priors:
+            nearest = max(shares.index(prior.diagonal) - 1, 0)
+            prior = self._search_shares(k, first, shares[nearest:])
+        if k == 1 < len(paths) and p > 0 and not has_few_rows:
+            # Classes with other means and similar covariances need a large strength.
+            similar = replace(several, covariance=max(strengths[0]) * p + 2.0)
+            candidates = [(k, similar if k > 1 else prior) for k in paths]
+            (k, prior), _ = _search(candidates, 1, self._spread_score)
         for group in strengths:
             if p > 0 and prior.covariance == first:  # the strengths before have lower scores
-                others = [(k, Prior(s * p + 2.0, prior.diagonal)) for s in group]
+                others = [(k, replace(prior, covariance=s * p + 2.0)) for s in group]
                 (_, prior), _ = _search(others, 1, self._spread_score)
         return k, prior
+
+    def _search_shares(self, n_components, strength, shares):
+        """Return the prior with the best weight of the diagonal, for a number of components.
+
+        The eigenvalues are only shrunk if they are also shrunk in the folds, which have fewer rows.
+        Otherwise, the best weight for the folds would be too large for all rows.
+        """
+        n = min(len(kept) for kept, _ in self.folds) - n_components
+        first = Prior(strength, 0.0, shrinks_eigenvalues=n > len(self.rows.noise))
+        candidates = [(n_components, replace(first, diagonal=share)) for share in shares]
+        return _search(candidates, 1, self._score)[0][1]
 
     def select_spread(self, n_components, prior):
         """Return the factor of the covariances and the degrees of freedom of the distributions."""
@@ -465,7 +455,7 @@ class MixtureSelection:
             else:
                 mixture, _ = fit_mixture(rows, start, prior, *limits)
             fitted.append((mixture, self.rows.take(out).merge()))
-        if self.rows.is_wide:  # the next prior is similar
+        if self.rows.has_few_rows:  # the next prior is similar
             self._last[n_components] = [mixture for mixture, _ in fitted]
         return fitted
 

@@ -371,3 +371,35 @@ class ConditionalMoments:
         for k, rows in enumerate(self.means):
             second[k] += (rows.T * resp[k]) @ rows
         return first, second
+
+
+def joint_log_densities(mixture, rows, indicators=None, here=slice(None)):
+    """Return the log-density of each row and component, and the completions of the rows.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Mixture of the rows.
+    rows : MixtureRows
+        Rows.
+    indicators : ndarray, optional
+        Result of ``rows.indicators()``. With it, the computation is faster.
+    here : slice, default=slice(None)
+        Rows that are used.
+
+    Returns
+    -------
+    logs : ndarray of shape (n_components, n_rows)
+        Joint log-densities of components and observed entries in nats.
+    moments : ConditionalMoments
+        Conditional expectations of the missing numbers.
+    """
+    if indicators is None:
+        logs = mixture.table_log_densities(rows.X[here])
+    else:
+        sizes = mixture.n_states[mixture.discrete, None]
+        tables = mixture.tables[:, np.arange(mixture.tables.shape[2]) < sizes]
+        logs = np.log(np.maximum(tables, TINY)) @ indicators[here].T  # per component
+    pattern, masks = rows.patterns
+    moments = ConditionalMoments(mixture, rows.numbers[here], pattern[here], masks)
+    return logs + mixture.log_weights[:, None] + moments.log_densities, moments

@@ -37,11 +37,11 @@ from skmrf.variational.expectation_maximization import (
     _student_score,
     fit_mixture,
     inflate,
-    joint_log_densities,
     learn_mixture,
     start_mixture,
 )
 from skmrf.variational.mixtures import student_mixture
+from skmrf.variational.quadrature import joint_log_densities
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
