@@ -44,6 +44,7 @@ DIAGONALS = 0.0, 0.03, 0.1, 0.3, 0.6, 1.0  # candidates of Prior.diagonal
 FEW_ROWS_DIAGONALS = 1.0, 0.85, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
 LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates in cross-validation
+SIMILAR_COVARIANCES = np.inf, 16.0, 8.0, 4.0, 2.0, 1.0  # with few rows
 EQUAL_COVARIANCES = (16.0, 8.0, 4.0), (16.0, 64.0)  # of components with similar covariances
 
 
@@ -358,13 +359,13 @@ class MixtureSelection:
         """Return the number of components, given or selected, and the prior.
 
         With numbers and categories, many components with similar covariances are also compared.
-        They represent categories that depend on several numbers. With few rows, all components
-        have the same covariance.
+        They represent categories that depend on several numbers. With few rows, the search
+        starts with equal covariances.
         """
         if len(self.rows.X) < N_FOLDS:
             return 1 if n_components == "auto" else n_components, Prior(np.inf, 1.0)
         has_few_rows, strengths = self.rows.has_few_rows, (LARGE_COVARIANCES, COVARIANCES)
-        groups = ((np.inf,),) if has_few_rows else strengths[len(self.folds) == 1 :]
+        groups = (SIMILAR_COVARIANCES,) if has_few_rows else strengths[len(self.folds) == 1 :]
         best = self._select(n_components, groups)
         if n_components == "auto" and self.is_mixed and not has_few_rows:
             pair = best, self._select(n_components, EQUAL_COVARIANCES)
@@ -377,22 +378,28 @@ class MixtureSelection:
         paths = [n_components]
         if n_components == "auto":
             paths = [k for k in N_COMPONENTS if k <= max(n / MIN_ROWS_OF_COMPONENT, 1)]
-        first, priors = strengths[0][0] * max(p, 1) + 2.0, {}
         shares = FEW_ROWS_DIAGONALS if has_few_rows else DIAGONALS
-        for k in paths[:2]:
-            priors[k] = self._search_shares(k, first if k > 1 else np.inf, shares)
-            if not has_few_rows:  # more components need at least as much shrinkage
-                shares = shares[shares.index(priors[k].diagonal) :]
-        several = priors[paths[:2][-1]]
-        (k, prior), _ = _search([(k, priors.get(k, several)) for k in paths], 2, self._score)
-        if has_few_rows and k not in priors:
-            nearest = max(shares.index(prior.diagonal) - 1, 0)
-            prior = self._search_shares(k, first, shares[nearest:])
-        if k == 1 < len(paths) and p > 0 and not has_few_rows:
-            # Classes with other means and similar covariances need a large strength.
-            similar = replace(several, covariance=max(strengths[0]) * p + 2.0)
-            candidates = [(k, similar if k > 1 else prior) for k in paths]
-            (k, prior), _ = _search(candidates, 1, self._spread_score)
+        one = 1, Prior(np.inf, 0.0)
+        if paths[0] == 1:
+            one = 1, self._search_shares(1, np.inf, shares)
+            if not has_few_rows:  # several components need at least as much shrinkage
+                shares = shares[shares.index(one[1].diagonal) :]
+        several = [k for k in paths if k > 1]
+        if not several:
+            return one
+        first = strengths[0][0] * max(p, 1) + 2.0
+        second = self._search_shares(several[0], first, shares)
+        best, _ = _search([(k, second) for k in several], 2, self._score)
+        if has_few_rows:
+            nearest = max(shares.index(second.diagonal) - 1, 0)
+            best = best[0], self._search_shares(best[0], first, shares[nearest:])
+        if paths[0] == 1:
+            similar = replace(second, covariance=max(strengths[0]) * p + 2.0) if p else second
+            others = [(k, similar) for k in several]
+            best = max(best, one, key=self._spread_score)
+            if best == one:  # classes with similar covariances
+                best, _ = _search([one, *others], 1, self._spread_score)
+        k, prior = best
         for group in strengths:
             if p > 0 and prior.covariance == first:  # the strengths before have lower scores
                 others = [(k, replace(prior, covariance=s * p + 2.0)) for s in group]
