@@ -153,7 +153,7 @@ def _expect(mixture, rows, indicators):
     """Return the log densities of rows, weights of the components, and sums of moments."""
     found = []
     for here in rows.blocks(mixture.n_components):
-        logs, moments = joint_log_densities(mixture, rows, indicators, here)
+        logs, moments = joint_log_densities(mixture, rows, rows.patterns, indicators, here)
         totals = logsumexp_along(logs)
         resp = np.exp(logs - totals) * rows.weights[here]
         found.append((totals, resp, *moments.find_moments(resp)))
@@ -484,7 +484,9 @@ def _search(candidates, patience, find_score):
 
 
 def _score(mixture, rows):
-    return float(rows.weights @ logsumexp_along(joint_log_densities(mixture, rows)[0]))
+    return float(
+        rows.weights @ logsumexp_along(joint_log_densities(mixture, rows, rows.patterns)[0])
+    )
 
 
 def _student_score(mixture, rows):
@@ -492,6 +494,6 @@ def _student_score(mixture, rows):
 
     The covariances are factorised only once.
     """
-    logs, moments = joint_log_densities(mixture, rows)
+    logs, moments = joint_log_densities(mixture, rows, rows.patterns)
     args = logs, moments.squares, (~np.isnan(rows.numbers)).sum(axis=1)
     return lambda degrees: float(rows.weights @ student_log_densities(*args, degrees))

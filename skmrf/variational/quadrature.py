@@ -373,7 +373,7 @@ class ConditionalMoments:
         return first, second
 
 
-def joint_log_densities(mixture, rows, indicators=None, here=slice(None)):
+def joint_log_densities(mixture, rows, patterns, indicators=None, here=slice(None)):
     """Return the log-density of each row and component, and the completions of the rows.
 
     Parameters
@@ -382,6 +382,8 @@ def joint_log_densities(mixture, rows, indicators=None, here=slice(None)):
         Mixture of the rows.
     rows : MixtureRows
         Rows.
+    patterns : tuple of two ndarrays
+        Missing-value patterns of the rows, ``rows.patterns``.
     indicators : ndarray, optional
         Result of ``rows.indicators()``. With it, the computation is faster.
     here : slice, default=slice(None)
@@ -400,6 +402,6 @@ def joint_log_densities(mixture, rows, indicators=None, here=slice(None)):
         sizes = mixture.n_states[mixture.discrete, None]
         tables = mixture.tables[:, np.arange(mixture.tables.shape[2]) < sizes]
         logs = np.log(np.maximum(tables, TINY)) @ indicators[here].T  # per component
-    pattern, masks = rows.patterns
+    pattern, masks = patterns
     moments = ConditionalMoments(mixture, rows.numbers[here], pattern[here], masks)
     return logs + mixture.log_weights[:, None] + moments.log_densities, moments

@@ -433,7 +433,7 @@ def test_expectation_maximisation_never_decreases(missing, seed):
     start = start_mixture(rows, 2, prior, rng)
     mixture, scores = fit_mixture(rows, start, prior, 15, -np.inf)
     assert (np.diff(scores) > -1e-3).all()
-    logs = joint_log_densities(mixture, rows)[0]
+    logs = joint_log_densities(mixture, rows, rows.patterns)[0]
     assert_allclose(np.logaddexp.reduce(logs), mixture.log_density(X), atol=1e-12)
 
 

@@ -451,8 +451,8 @@ def test_distinct_rows_have_the_same_mixture(seed):
     )
     assert_allclose(scores, expected)
     assert_allclose(mixture.tables, other.tables)
-    logs = joint_log_densities(mixture, rows)[0]
-    assert_allclose(joint_log_densities(mixture, rows, rows.indicators())[0], logs)
+    logs = joint_log_densities(mixture, rows, rows.patterns)[0]
+    assert_allclose(joint_log_densities(mixture, rows, rows.patterns, rows.indicators())[0], logs)
 
 
 def test_blocks_of_rows_do_not_change_a_mixture(seed, monkeypatch):
