@@ -28,6 +28,7 @@ from skmrf.variational.conditional_gaussians import (
 )
 from skmrf.variational.expectation_maximization import (
     MixtureRows,
+    MixtureSelection,
     fit_mixture,
     learn_mixture,
     make_mixture,
@@ -510,6 +511,14 @@ def test_eigenvalues_are_shrunk_before_the_average_with_the_diagonal(seed):
     assert_allclose(shrink_covariance(sample, 13, 1.0), diagonal)
     expected = 0.7 * shrink_eigenvalues(sample, 13) + 0.3 * diagonal
     assert_allclose(shrink_covariance(sample, 13, 0.3), expected)
+
+
+@pytest.mark.parametrize(("n", "expected"), [(14, False), (36, True)])
+def test_eigenvalues_are_only_shrunk_if_folds_have_more_rows_than_numbers(n, expected, seed):
+    rng = np.random.default_rng(seed)
+    rows = MixtureRows(rng.normal(size=(n, 12)), np.zeros(12, dtype=int), np.ones(n), np.zeros(12))
+    prior = MixtureSelection(rows, rng).select(1)[1]
+    assert prior.shrinks_eigenvalues == expected
 
 
 def nested_scores(kind, p, n_rows, seed):
