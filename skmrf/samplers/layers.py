@@ -189,7 +189,7 @@ def single_calls(conditionals, reference, betas, order, X, clamped, log_weights,
     Parameters
     ----------
     conditionals, reference, betas, order, X, clamped, log_weights
-        As in :func:`sweep_coupled_layers`, for a path of which :func:`is_one_call` is True.
+        As in :func:`sweep_coupled_layers`, for a path where :func:`is_one_call` is True.
     parts : list of (slice, list of numpy.random.Generator)
         Chains of each part, and their random generators.
 
