@@ -159,7 +159,7 @@ def _run_threads(n_threads, function, blocks):
     """
     results, waiting, ended = [None] * len(blocks), deque(enumerate(blocks)), SimpleQueue()
     call = partial(_make_calls, function, waiting, results, [], ended)
-    with _blas:
+    with one_blas_thread:
         try:
             _threads.run(call, min(n_threads, len(blocks)) - 1)
             _thread.is_worker = True
@@ -222,7 +222,7 @@ def _make_calls(function, waiting, results, done, ended):
 
 def _yield_all(parallel, function, blocks):
     """Yield the results of all calls, in order, from the active joblib backend or its threads."""
-    with _blas:
+    with one_blas_thread:
         yield from _call_all(parallel, function, blocks)
 
 
@@ -246,13 +246,13 @@ class _OneBlasThread:
                 self.limits.restore_original_limits()
 
 
-_blas = _OneBlasThread()
+one_blas_thread = _OneBlasThread()
 
 
 def _renew_after_fork():
     """Forget the threads and the locks of other threads, which a forked process does not have."""
     _threads.__init__()
-    _blas.lock = Lock()
+    one_blas_thread.lock = Lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -377,7 +377,7 @@ def threads_of_products(n_multiplications, *, has_blocks=False):
         Context for the products.
     """
     is_small = n_multiplications < SMALL_PRODUCT
-    return _blas if is_small or (has_blocks and _uses_threads()) else nullcontext()
+    return one_blas_thread if is_small or (has_blocks and _uses_threads()) else nullcontext()
 
 
 def _uses_threads():

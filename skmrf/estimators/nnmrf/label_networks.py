@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
-from threadpoolctl import threadpool_limits
 
+from ..._utils.parallel import one_blas_thread
 from ...training import Adam
 from .label_features import FoldFeatures, PrincipalAxes, RadialFeatures, SelectedFeatures
 from .label_members import learn_convex, learn_quadratic
@@ -330,7 +330,7 @@ def learn_member(kind, F, rows, kept, given, settings, seed):
     member : ConvexMember, QuadraticMember or NetworkMember
         Learned member. ``held_out`` has the rows on which members are compared.
     """
-    with threadpool_limits(1, user_api="blas"):  # threads slow down small matrix products
+    with one_blas_thread:  # threads slow down small matrix products
         if kind.potential in NETWORKS:
             mapping = None if kept is None else FoldFeatures(kept[:-1])
             F = F if mapping is None else mapping.transform(F)
