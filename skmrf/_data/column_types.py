@@ -402,19 +402,20 @@ def find_spikes(x, step, low, high):
     values, counts = np.unique(x, return_counts=True)
     if len(values) <= 2 or (not step and len(x) >= FEW_VALUES * len(values)):
         return values
-    least = max(MIN_SPIKE_ROWS, MIN_SPIKE_SHARE * len(x))
+    is_bound = np.isin(values, (low, high)) if not step else np.zeros(len(values), dtype=bool)
+    is_frequent = counts >= max(MIN_SPIKE_ROWS, MIN_SPIKE_SHARE * len(x))
     found = []
-    for i, (value, count) in enumerate(zip(values, counts, strict=True)):
+    for i in np.flatnonzero(is_bound | is_frequent):
         if step:
-            near = np.abs(np.rint((values - value) / step))
-            inside = (values[0] <= value + step * OFFSETS) & (value + step * OFFSETS <= values[-1])
-            others = counts[(near > 0) & (near <= N_NEAR)].sum() / max(inside.sum(), 1)
+            near = np.abs(np.rint((values - values[i]) / step))
+            places = values[i] + step * OFFSETS
+            n_near = ((values[0] <= places) & (places <= values[-1])).sum()
+            others = counts[(near > 0) & (near <= N_NEAR)].sum() / max(n_near, 1)
         else:
             around = np.delete(counts[max(i - N_NEAR, 0) : i + N_NEAR + 1], min(i, N_NEAR))
             others = around.mean() if len(around) else 0.0
-        is_bound = not step and value in (low, high)
-        if is_bound or count >= max(least, SPIKE_RATIO * others + 3.0):
-            found.append((count, value))
+        if is_bound[i] or counts[i] >= SPIKE_RATIO * others + 3.0:
+            found.append((counts[i], values[i]))
     return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
 
 
