@@ -213,7 +213,7 @@ def start_mixture(rows, n_components, prior, rng, is_projected=False):
     resp[labels, np.arange(len(labels))] = rows.weights
     resp = resp[resp.sum(axis=1) > 0]
     first = resp @ numbers
-    second = np.stack([(r[:, None] * numbers).T @ numbers for r in resp])
+    second = np.stack([(numbers[w > 0.0].T * w[w > 0.0]) @ numbers[w > 0.0] for w in resp])
     return make_mixture(rows, rows.indicators(), resp, resp.sum(axis=1), first, second, prior)
 
 

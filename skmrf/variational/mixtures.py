@@ -93,8 +93,11 @@ class Mixture:
         traces = np.maximum(np.trace(self.covariances, axis1=1, axis2=2), TINY)
         scaled, left, groups = self.covariances / traces[:, None, None], np.arange(len(traces)), []
         while len(left):
-            distances = np.abs(scaled[left] - scaled[left[0]]).max(axis=(1, 2), initial=0.0)
-            k, left = left[distances < ROUNDING], left[distances >= ROUNDING]
+            is_near = np.ones(len(left), dtype=bool)
+            for part in (slice(1), slice(None)):  # the first row tells most matrices apart
+                gaps = np.abs(scaled[left[is_near], part] - scaled[left[0], part])
+                is_near[is_near] = gaps.max(axis=(1, 2), initial=0.0) < ROUNDING
+            k, left = left[is_near], left[~is_near]
             groups.append((k, traces[k] / traces[k[0]]))
         return groups
 

@@ -9,13 +9,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dtrsm
+from scipy.linalg.lapack import dtrtri
 
 from .._kernels._jit import read_only
 from .._kernels.gaussians import complete_deviations, sum_conditional_covariances
 from .._utils.phases import CliquePoints
 from .mixtures import LOG_2PI, TINY
 
-MIN_RESPONSIBILITY = 1e-12  # of a component for a row, in sums of conditional covariances
+MIN_RESPONSIBILITY = 1e-12  # share of a component in the weight of a row, in sums of moments
 
 
 class Expectations(NamedTuple):
@@ -295,32 +297,42 @@ class ConditionalMoments:
     """
 
     def __init__(self, mixture, X, pattern, masks):
-        self._pattern, self._masks, self._shapes = pattern, masks, mixture.shapes
-        self.means = np.where(np.isnan(X), 0.0, X - mixture.means[:, None])
-        n_observed, self._precisions = (~np.isnan(X)).sum(axis=1), []
-        self.squares, log_dets = np.zeros((2, *self.means.shape[:2]))
+        is_missing, shape = np.isnan(X), (mixture.n_components, *X.shape)
+        self._pattern, self._masks, self._precisions = pattern, masks, []
+        self._shapes, self._is_complete = mixture.shapes, not is_missing.any()
+        self.means = np.broadcast_to(X, shape) if self._is_complete else np.empty(shape)
+        n_observed = (~is_missing).sum(axis=1)
+        self.squares, log_dets = np.zeros((2, *shape[:2]))
         for members, factors in self._shapes:
-            whitening = np.linalg.inv(np.linalg.cholesky(mixture.covariances[members[0]]))
-            precision = whitening.T @ whitening  # this form has no negative pivots
-            found = self._complete(self.means[members], precision)
-            self.means[members], self.squares[members], log_dets[members] = found
-            self.squares[members] /= factors[:, None]
+            means, covariance = mixture.means[members], mixture.covariances[members[0]]
+            root = np.linalg.cholesky(covariance)
+            rows = (X - means[:, None]).reshape(len(members) * len(X), X.shape[1])
+            if self._is_complete:
+                whitened = dtrsm(1.0, root.T, rows.T, trans_a=1, overwrite_b=1)
+                squares = np.square(whitened, out=whitened).sum(axis=0)
+            else:
+                squares, log_dets[members] = self._complete(rows, root)
+                self.means[members] = rows.reshape(len(members), *X.shape) + means[:, None]
+            self.squares[members] = squares.reshape(len(members), len(X)) / factors[:, None]
             log_dets[members] += 0.5 * n_observed * np.log(factors)[:, None]
-            log_dets[members] -= np.log(np.diag(whitening)).sum()
-            self._precisions.append(precision)
+            log_dets[members] += np.log(np.diag(root)).sum()
         self.log_densities = -0.5 * (self.squares + LOG_2PI * n_observed) - log_dets
-        self.means += mixture.means[:, None]
 
-    def _complete(self, deviations, precision):
-        """Return completed deviations, and their squares and log-determinants, of components."""
-        n_components, n_rows, p = deviations.shape
-        rows = np.ascontiguousarray(deviations).reshape(n_components * n_rows, p)
+    def _complete(self, rows, root):
+        """Complete deviations from means; return their squares and log-determinants.
+
+        The deviations are those of components with one covariance, which has the given root.
+        """
+        rows[np.isnan(rows)] = 0.0
+        whitening = dtrtri(root.T)[0].T
+        precision = whitening.T @ whitening  # this form has no negative pivots
+        self._precisions.append(precision)
         products, log_dets = rows @ precision, np.zeros(len(rows))
         squares = np.einsum("rj,rj->r", products, rows)
-        pattern = np.tile(self._pattern, n_components)
+        pattern = np.tile(self._pattern, len(rows) // len(self._pattern))
         args = pattern, np.argsort(pattern, kind="stable"), precision, products, rows
         complete_deviations(read_only(self._masks), *args, squares, log_dets)
-        return (x.reshape(n_components, n_rows, *x.shape[1:]) for x in (rows, squares, log_dets))
+        return squares, log_dets.reshape(-1, len(self._pattern))
 
     def find_variances(self, weights):
         """Return the conditional variances of each row.
@@ -342,6 +354,8 @@ class ConditionalMoments:
 
     def _find_covariances(self, weights):
         """Yield variances of patterns, and sums of covariances, of groups of components."""
+        if self._is_complete:
+            return
         n_patterns, p = self._masks.shape
         for (members, factors), precision in zip(self._shapes, self._precisions, strict=True):
             totals = [np.bincount(self._pattern, weights[k], n_patterns) for k in members]
@@ -363,13 +377,15 @@ class ConditionalMoments:
         first : ndarray of shape (n_components, n_numbers)
         second : ndarray of shape (n_components, n_numbers, n_numbers)
         """
-        first = np.einsum("kr,krj->kj", resp, self.means)
-        second = np.empty((*first.shape, first.shape[1]))
-        weights = np.where(resp > MIN_RESPONSIBILITY, resp, 0.0)
+        weights = np.where(resp > MIN_RESPONSIBILITY * resp.sum(axis=0), resp, 0.0)
+        first = np.zeros((len(resp), self.means.shape[2]))
+        second = np.zeros((*first.shape, first.shape[1]))
         for members, factors, _, out in self._find_covariances(weights):
             second[members] = factors * out
-        for k, rows in enumerate(self.means):
-            second[k] += (rows.T * resp[k]) @ rows
+        for k, w in enumerate(weights):  # most rows have few components
+            w, rows = w[w > 0.0], self.means[k, w > 0.0]
+            first[k] = w @ rows
+            second[k] += (rows.T * w) @ rows
         return first, second
 
 
