@@ -306,7 +306,8 @@ class ConditionalMoments:
         for members, factors in self._shapes:
             means, covariance = mixture.means[members], mixture.covariances[members[0]]
             root = np.linalg.cholesky(covariance)
-            rows = (X - means[:, None]).reshape(len(members) * len(X), X.shape[1])
+            rows = np.subtract(X, means[:, None], order="C")
+            rows = rows.reshape(len(members) * len(X), X.shape[1])
             if self._is_complete:
                 whitened = dtrsm(1.0, root.T, rows.T, trans_a=1, overwrite_b=1)
                 squares = np.square(whitened, out=whitened).sum(axis=0)

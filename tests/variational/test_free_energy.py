@@ -512,7 +512,7 @@ def dense_moments(row, mean, covariance):
     return completed, conditional, log_density
 
 
-@pytest.mark.parametrize(("p", "missing"), [(1, 0.5), (6, 0.2), (6, 0.7), (40, 0.3)])
+@pytest.mark.parametrize(("p", "missing"), [(1, 0.5), (6, 0.2), (6, 0.7), (40, 0.3), (6, 0.0)])
 def test_conditional_moments_equal_dense_formulas(p, missing, seed):
     """Components have equal, proportional and different covariances, and linear functions."""
     rng = np.random.default_rng(seed)
@@ -525,7 +525,8 @@ def test_conditional_moments_equal_dense_formulas(p, missing, seed):
     means, X = rng.normal(size=(5, p)), rng.normal(size=(30, p))
     X[:, 5:6] = X[:, :1] + X[:, 1:2]
     X[rng.random(X.shape) < missing] = np.nan
-    X[:3], X[5] = np.nan, np.arange(p)  # a pattern of several rows, and a complete row
+    if missing:
+        X[:3], X[5] = np.nan, np.arange(p)  # a pattern of several rows, and a complete row
     weights = rng.random((5, 30))
     weights[:, 10:15] = 0.0
     mixture = Mixture(np.zeros(p, int), np.zeros(5), means, covariances, np.zeros((5, 0, 1)))
