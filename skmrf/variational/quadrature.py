@@ -18,6 +18,7 @@ from .._utils.phases import CliquePoints
 from .mixtures import LOG_2PI, TINY
 
 MIN_RESPONSIBILITY = 1e-12  # share of a component in the weight of a row, in sums of moments
+MAX_INVERSE = 64  # numbers up to which an inverse triangle is faster than solving for each row
 
 
 class Expectations(NamedTuple):
@@ -306,34 +307,32 @@ class ConditionalMoments:
         for members, factors in self._shapes:
             means, covariance = mixture.means[members], mixture.covariances[members[0]]
             root = np.linalg.cholesky(covariance)
-            rows = np.subtract(X, means[:, None], order="C")
-            rows = rows.reshape(len(members) * len(X), X.shape[1])
             if self._is_complete:
-                whitened = dtrsm(1.0, root.T, rows.T, trans_a=1, overwrite_b=1)
-                squares = np.square(whitened, out=whitened).sum(axis=0)
+                rows, centers = _whiten(X, root), _whiten(means, root)
+                found = np.stack([np.square(rows - c[:, None]).sum(axis=0) for c in centers.T])
             else:
-                squares, log_dets[members] = self._complete(rows, root)
-                self.means[members] = rows.reshape(len(members), *X.shape) + means[:, None]
-            self.squares[members] = squares.reshape(len(members), len(X)) / factors[:, None]
+                found, log_dets[members] = self._complete(X, members, means, root)
+            self.squares[members] = found / factors[:, None]
             log_dets[members] += 0.5 * n_observed * np.log(factors)[:, None]
             log_dets[members] += np.log(np.diag(root)).sum()
         self.log_densities = -0.5 * (self.squares + LOG_2PI * n_observed) - log_dets
 
-    def _complete(self, rows, root):
-        """Complete deviations from means; return their squares and log-determinants.
+    def _complete(self, X, members, means, root):
+        """Complete the rows for components with one covariance, whose root is given.
 
-        The deviations are those of components with one covariance, which has the given root.
+        Squares and log-determinants are returned.
         """
-        rows[np.isnan(rows)] = 0.0
-        whitening = dtrtri(root.T)[0].T
+        shape, whitening = (len(members), *X.shape), dtrtri(root.T)[0].T
+        rows = np.where(np.isnan(X), 0.0, X - means[:, None]).reshape(-1, X.shape[1])
         precision = whitening.T @ whitening  # this form has no negative pivots
         self._precisions.append(precision)
         products, log_dets = rows @ precision, np.zeros(len(rows))
         squares = np.einsum("rj,rj->r", products, rows)
-        pattern = np.tile(self._pattern, len(rows) // len(self._pattern))
+        pattern = np.tile(self._pattern, len(members))
         args = pattern, np.argsort(pattern, kind="stable"), precision, products, rows
         complete_deviations(read_only(self._masks), *args, squares, log_dets)
-        return squares, log_dets.reshape(-1, len(self._pattern))
+        self.means[members] = rows.reshape(shape) + means[:, None]
+        return squares.reshape(shape[:2]), log_dets.reshape(shape[:2])
 
     def find_variances(self, weights):
         """Return the conditional variances of each row.
@@ -388,6 +387,13 @@ class ConditionalMoments:
             first[k] = w @ rows
             second[k] += (rows.T * w) @ rows
         return first, second
+
+
+def _whiten(rows, root):
+    """Return the products of an inverse Cholesky factor and rows, which become columns."""
+    if len(root) <= MAX_INVERSE:
+        return dtrtri(root.T)[0].T @ rows.T if len(root) else rows.T
+    return dtrsm(1.0, root.T, rows.T, trans_a=1)
 
 
 def joint_log_densities(mixture, rows, patterns, indicators=None, here=slice(None)):
