@@ -382,8 +382,10 @@ class ConditionalMoments:
         second = np.zeros((*first.shape, first.shape[1]))
         for members, factors, _, out in self._find_covariances(weights):
             second[members] = factors * out
-        for k, w in enumerate(weights):  # most rows have few components
-            w, rows = w[w > 0.0], self.means[k, w > 0.0]
+        for k, (w, rows) in enumerate(zip(weights, self.means, strict=True)):
+            used = np.flatnonzero(w)
+            if 2 * len(used) < len(w):
+                w, rows = w[used], rows[used]
             first[k] = w @ rows
             second[k] += (rows.T * w) @ rows
         return first, second
