@@ -340,7 +340,8 @@ class MixtureSelection:
     """
 
     def __init__(self, rows, rng):
-        self.rows, self.rng, self._fitted, self._last = rows, rng, {}, {}
+        self.rows, self.rng, self._last = rows, rng, {}
+        self._fitted, self._scores, self._spreads = {}, {}, {}  # by candidates
         n, order = len(rows.X), rng.permutation(len(rows.X))
         if n > MAX_ROWS_OF_FOLDS:
             n_held_out = min(n // 3, MAX_SELECTION_ROWS)
@@ -368,8 +369,7 @@ class MixtureSelection:
         groups = (SIMILAR_COVARIANCES,) if has_few_rows else strengths[len(self.folds) == 1 :]
         best = self._select(n_components, groups)
         if n_components == "auto" and self.is_mixed and not has_few_rows:
-            pair = best, self._select(n_components, EQUAL_COVARIANCES)
-            best = max(pair, key=self._spread_score)
+            best = max(best, self._select(n_components, EQUAL_COVARIANCES), key=self._spread_score)
         return best
 
     def _select(self, n_components, strengths):
@@ -379,7 +379,6 @@ class MixtureSelection:
         if n_components == "auto":
             paths = [k for k in N_COMPONENTS if k <= max(n / MIN_ROWS_OF_COMPONENT, 1)]
         shares = FEW_ROWS_DIAGONALS if has_few_rows else DIAGONALS
-        one = 1, Prior(np.inf, 0.0)
         if paths[0] == 1:
             one = 1, self._search_shares(1, np.inf, shares)
             if not has_few_rows:  # several components need at least as much shrinkage
@@ -431,6 +430,8 @@ class MixtureSelection:
 
     def _search_spread(self, candidate):
         """Return the best factor and degrees of freedom for held-out rows, and their score."""
+        if candidate in self._spreads:
+            return self._spreads[candidate]
         fitted = self._fitted.get(candidate, ())
         has_numbers = len(self.rows.noise) > 0  # tables and a single component are unchanged
         factors = INFLATIONS if candidate[0] > 1 and has_numbers else INFLATIONS[:1]
@@ -438,7 +439,8 @@ class MixtureSelection:
         factor, _ = _search(factors, 2, lambda f: sum(_score(inflate(m, f), r) for m, r in fitted))
         folds = [_student_score(inflate(m, factor), r) for m, r in fitted]
         best, score = _search(degrees, 2, lambda d: sum(fold(d) for fold in folds))
-        return (factor, best), score
+        self._spreads[candidate] = (factor, best), score
+        return self._spreads[candidate]
 
     def _spread_score(self, candidate):
         """Return the score of held-out rows with the best factor and degrees of freedom."""
@@ -447,9 +449,10 @@ class MixtureSelection:
 
     def _score(self, candidate):
         """Return the weighted sum of log-likelihoods of held-out rows."""
-        if candidate not in self._fitted:
+        if candidate not in self._scores:
             self._fitted[candidate] = self._fit_folds(*candidate)
-        return sum(_score(*pair) for pair in self._fitted[candidate])
+            self._scores[candidate] = sum(_score(*pair) for pair in self._fitted[candidate])
+        return self._scores[candidate]
 
     def _fit_folds(self, n_components, prior):
         """Return pairs of a mixture, learned from some of the rows, and the held-out rows."""
@@ -484,9 +487,7 @@ def _search(candidates, patience, find_score):
 
 
 def _score(mixture, rows):
-    return float(
-        rows.weights @ logsumexp_along(joint_log_densities(mixture, rows, rows.patterns)[0])
-    )
+    return _student_score(mixture, rows)(np.inf)
 
 
 def _student_score(mixture, rows):
