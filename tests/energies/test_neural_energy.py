@@ -39,27 +39,23 @@ def selu(x):
 
 
 def network(row, layers, inputs):
-    """Return the value of a network at each row of one-hot encoded inputs."""
+    """Return the value of a network, or of each of several, at each row of one-hot inputs."""
     values, at = inputs, 0
     for k, width in enumerate((*layers, 1)):
-        fan_in = values.shape[1]
-        weights = row[at : at + fan_in * width].reshape(fan_in, width)
+        fan_in = values.shape[-1]
+        weights = row[..., at : at + fan_in * width].reshape(*row.shape[:-1], fan_in, width)
         at += fan_in * width
-        values = values @ weights + row[at : at + width]
+        values = values @ weights + row[..., None, at : at + width]
         at += width
         values = selu(values) if k < len(layers) else np.tanh(values)
-    assert at == len(row) - 1
-    return row[at] * values[:, 0]
+    assert at == row.shape[-1] - 1
+    return row[..., at, None] * values[..., 0]
 
 
 def network_derivative(row, layers, inputs, weights):
     """Return the derivatives of the weighted sum of values, by complex steps."""
-    out = np.zeros(len(row))
-    for k in range(len(row)):
-        moved = row.astype(complex)
-        moved[k] += 1e-30j
-        out[k] = (weights @ network(moved, layers, inputs)).imag / 1e-30
-    return out
+    moved = row + 1e-30j * np.eye(len(row))
+    return (network(moved, layers, inputs) @ weights).imag / 1e-30
 
 
 def one_hot(x, q, n_slots):

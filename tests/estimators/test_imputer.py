@@ -300,18 +300,20 @@ def test_unseen_categories(seed):
     row = np.array([[7.0, np.nan, 1.0, 2.0]])
     blank = np.array([[np.nan, np.nan, 1.0, 2.0]])
     message = r"Column 0 has the category 7\.0, which was not seen.* handle_unknown=\"ignore\""
-    for model in (EXACT, None):
+    for model in (None, EXACT):
+        imputer = MRFImputer(model).fit(X)
         with pytest.raises(ValueError, match=message):
-            MRFImputer(model).fit(X).transform(row)
-    imputer = MRFImputer(EXACT, strategy="marginal", handle_unknown="ignore").fit(X)
+            imputer.transform(row)
+    imputer.set_params(strategy="marginal", handle_unknown="ignore")
     found = imputer.transform(row)[0]
     assert found[0] == 7.0
     assert found[1] == imputer.transform(blank)[0, 1]
     _, X = table(seed)
     row = X.iloc[:1].assign(size=np.nan).assign(kind="ash")
+    imputer = MRFImputer(NETS).fit(X)
     with pytest.raises(ValueError, match="Column 'kind' has the category 'ash'"):
-        MRFImputer(NETS).fit(X).transform(row)
-    found = MRFImputer(NETS, handle_unknown="ignore").fit(X).transform(row)
+        imputer.transform(row)
+    found = imputer.set_params(handle_unknown="ignore").transform(row)
     assert found["kind"].tolist() == ["ash"]
     assert np.isfinite(found["size"]).all()
 

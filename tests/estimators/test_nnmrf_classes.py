@@ -1,5 +1,6 @@
 """Tests of NNMRFBayesClassifier, and of copied and few rows of NNMRFClassifier."""
 
+import functools
 import pickle
 
 import numpy as np
@@ -39,6 +40,7 @@ from skmrf import (
 )
 from skmrf._data.classes import transform_wide_columns
 from skmrf._data.mixed import learn_columns
+from skmrf.estimators.nnmrf import initial_energy
 from skmrf.estimators.nnmrf.gaussian_base import pooled_covariance
 from skmrf.estimators.nnmrf.label_members import assign_folds
 from skmrf.learners import Variational
@@ -118,8 +120,8 @@ def test_priors(seed):
     assert not (never.sample(50, y=1, random_state=0) < 50.0).any()
 
 
-def test_training_of_a_class_ends_after_100_epochs(seed):
-    """Other parameters of training keep about 500 updates."""
+def test_training_of_a_class_ends_after_100_epochs(seed, monkeypatch):
+    """Other parameters of training keep about 500 updates: 50 with windows a tenth as long."""
     X, y = np.r_[ring(30, seed), ring(130, seed) + 1.0], np.repeat([0, 1], [30, 130])
     small_nets = {"node_layers": (2,), "edge_layers": (2,)}
 
@@ -129,10 +131,14 @@ def test_training_of_a_class_ends_after_100_epochs(seed):
         return [density.history_["n_updates"][-1] for density in model.densities_]
 
     assert updates() == [100, 200]
-    assert updates(batch_size=20) == [200, 504]  # complete epochs
-    assert updates(optimizer="adam")[0] == 500
-    assert updates(max_iter=120) == [120, 240]
-    assert updates(learner=Variational(n_components=2))[0] == 500
+    rate, epochs = initial_energy.RATE_WITHOUT_HELD_OUT, initial_energy.WINDOW_OF_CLASS
+    shorter = clone(rate).set_params(window=rate.window // 10)
+    monkeypatch.setattr(initial_energy, "RATE_WITHOUT_HELD_OUT", shorter)
+    monkeypatch.setattr(initial_energy, "WINDOW_OF_CLASS", epochs // 10)
+    assert updates(batch_size=20) == [20, 56]  # complete epochs
+    assert updates(optimizer="adam") == [50, 50]
+    assert updates(max_iter=12) == [12, 24]
+    assert updates(learner=Variational(n_components=2)) == [50, 50]
 
 
 def test_density_can_be_chosen_after_a_fit(seed):
@@ -399,24 +405,29 @@ FAR_ROWS = {
 }
 
 
+@functools.cache
+def imputer_without_far_rows(seed):
+    """Return rows for training, rows for tests, and a fitted imputer."""
+    X = np.random.default_rng(seed).permutation(load_iris().data)
+    return X[:90], X[90:], MRFImputer(random_state=seed).fit(X[:90])
+
+
 @pytest.mark.parametrize("name", FAR_ROWS)
-def test_one_far_row_does_not_spoil_a_density(iris, name, seed):
+def test_one_far_row_does_not_spoil_a_density(name, seed):
     """The density, its samples and imputed entries are about those without this row."""
-    order = np.random.default_rng(seed).permutation(150)
-    X, test = iris[0][order[:90]], iris[0][order[90:]]
+    X, test, alone = imputer_without_far_rows(seed)
     rows = np.r_[X, FAR_ROWS[name](X)]
-    alone, both = (NNMRFDensity(random_state=seed).fit(Z) for Z in (X, rows))
-    assert both.score(test) > alone.score(test) - 0.3
-    low, high = np.quantile(both.sample(1000, random_state=seed), (0.1, 0.9), axis=0)
+    both = MRFImputer(random_state=seed).fit(rows)
+    incomplete = np.where(np.random.default_rng(0).random(test.shape) < 0.2, np.nan, test)
+    errors = [np.abs(model.transform(incomplete) - test).mean() for model in (alone, both)]
+    assert errors[1] < 1.3 * errors[0]
+    density = both.estimator_
+    assert isinstance(density, NNMRFDensity)
+    assert density.score(test) > alone.estimator_.score(test) - 0.3
+    low, high = np.quantile(density.sample(1000, random_state=seed), (0.1, 0.9), axis=0)
     assert (low > X.min(axis=0) - 1.0).all()
     assert (high < X.max(axis=0) + 1.0).all()
-    assert -100.0 < both.score_samples(rows)[-1] < both.score_samples(X).min() - 3.0
-    incomplete = np.where(np.random.default_rng(0).random(test.shape) < 0.2, np.nan, test)
-    errors = [
-        np.abs(MRFImputer(random_state=seed).fit(Z).transform(incomplete) - test).mean()
-        for Z in (X, rows)
-    ]
-    assert errors[1] < 1.3 * errors[0]
+    assert -100.0 < density.score_samples(rows)[-1] < density.score_samples(X).min() - 3.0
 
 
 def test_far_values_of_many_columns_stay_apart(seed):
@@ -563,7 +574,7 @@ def test_copies_are_weights(seed):
     weighted = clone(model).fit(X, y, sample_weight=counts)
     assert len(copied.members_[0].held_out) == 60
     assert_array_equal(copied.predict_proba(X), weighted.predict_proba(X))
-    for model in (NNMRFDensity(random_state=seed), NNMRFBayesClassifier(random_state=seed)):
+    for model in (NNMRFDensity(GaussianPotentials(2), random_state=seed), classes(max_iter=5)):
         copied = clone(model).fit(X.iloc[again], y[again]).score_samples(X)
         assert_allclose(copied, clone(model).fit(X, y, sample_weight=counts).score_samples(X))
 

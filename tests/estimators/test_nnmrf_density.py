@@ -572,8 +572,7 @@ def test_bad_tables_of_gaussian_density(name):
         assert name == "names" or np.isfinite(draws).all()
 
 
-@pytest.mark.parametrize("value", [0.5, -3.25, 0.0, 1e6])
-@pytest.mark.parametrize("n_others", [0, 1])
+@pytest.mark.parametrize(("value", "n_others"), [(0.5, 0), (-3.25, 1), (0.0, 1), (1e6, 0)])
 def test_new_value_of_a_constant_column(value, n_others, seed):
     """It is improbable, but its density is not that of an impossible value."""
     numbers = np.random.default_rng(seed).normal(size=80)

@@ -401,7 +401,7 @@ def test_common_parameters_reach_both_kinds_of_fits(potentials, capsys):
 
 
 def test_gaussian_potentials(seed):
-    X = ring(90, seed)
+    X = ring(40, seed)
     model = NNMRFDensity(GaussianPotentials(1), random_state=seed).fit(X)
     more = clone(model).set_params(potentials__n_components=4).fit(X)
     assert model.mixture_.n_components < more.mixture_.n_components

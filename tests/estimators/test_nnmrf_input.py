@@ -526,10 +526,10 @@ def test_values_beyond_the_training_rows_do_not_impute_extreme_values(name, seed
     X = curved_and_straight(seed, name)
     rows = np.array([[x, np.nan] for x in (-1.0, -0.01, 0.0, 1.001, 15.0, 1000.0)])
     width = np.ptp(X[:, 1])
+    imputer = MRFImputer(NNMRFDensity(), random_state=seed).fit(X)
+    assert imputer.estimator_.column_types_[0] == name
     for strategy in ("mode", "marginal", "sample"):
-        imputer = MRFImputer(NNMRFDensity(), strategy=strategy, random_state=seed).fit(X)
-        assert imputer.estimator_.column_types_[0] == name
-        imputed = imputer.transform(rows)[:, 1]
+        imputed = imputer.set_params(strategy=strategy).transform(rows)[:, 1]
         assert imputed.min() > X[:, 1].min() - width
         assert imputed.max() < X[:, 1].max() + width
     quantiles = imputer.estimator_.marginals(rows)[1]

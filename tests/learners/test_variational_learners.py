@@ -414,10 +414,10 @@ def test_default_classifier_has_gaussians_in_wide_tables(seed):
 def test_default_classifier_selects_the_potentials_by_held_out_rows(kind, seed):
     """Two moons are far from Gaussian, and networks overfit in the other table."""
     if kind == "network":
-        X, y = make_moons(300, noise=0.1, random_state=seed)
+        X, y = make_moons(120, noise=0.1, random_state=seed)
     else:
-        y = np.arange(80) % 2
-        X = np.random.default_rng(seed).normal(size=(80, 20)) + 0.2 * y[:, None]
+        y = np.arange(40) % 2
+        X = np.random.default_rng(seed).normal(size=(40, 8)) + 0.3 * y[:, None]
     chosen = NNMRFBayesClassifier(random_state=seed).fit(X, y)
     same = NNMRFBayesClassifier(kind, random_state=seed).fit(X, y)
     np.testing.assert_array_equal(chosen.predict_proba(X), same.predict_proba(X))
