@@ -417,7 +417,7 @@ def test_default_classifier_selects_the_potentials_by_held_out_rows(kind, seed):
         X, y = make_moons(120, noise=0.1, random_state=seed)
     else:
         y = np.arange(40) % 2
-        X = np.random.default_rng(seed).normal(size=(40, 8)) + 0.3 * y[:, None]
+        X = np.random.default_rng(seed).normal(size=(40, 6)) + 0.3 * y[:, None]
     chosen = NNMRFBayesClassifier(random_state=seed).fit(X, y)
     same = NNMRFBayesClassifier(kind, random_state=seed).fit(X, y)
     np.testing.assert_array_equal(chosen.predict_proba(X), same.predict_proba(X))
