@@ -14,6 +14,7 @@ from .layout import Layout
 from .table_backed import TableBackedEnergy
 
 STATISTICS = ("table", "agreement")
+MAX_BASIS_ENTRIES = 64  # of a pair whose basis tables are stored
 
 
 @lru_cache
@@ -64,11 +65,33 @@ def pair_basis(statistic, q_i, q_j):
 
 
 class _Block(NamedTuple):
-    """All tables of one shape: indices of their entries and parameters, and their basis tables."""
+    """All tables of one shape: indices of their entries and parameters, and their basis.
+
+    The basis is an array of shape (n_basis, n_entries). The basis of a large pair is the Kronecker
+    product of two arrays, the contrasts of both variables.
+    """
 
     entries: np.ndarray
     parameters: np.ndarray
-    basis: np.ndarray
+    basis: tuple
+
+    def tables(self, theta):
+        """Return the entries of the tables, given a vector of parameters."""
+        values = theta[self.parameters]
+        if len(self.basis) == 1:
+            return values @ self.basis[0]
+        left, right = self.basis
+        values = values.reshape(-1, len(left), len(right))
+        return (left.T @ values @ right).reshape(self.entries.shape)
+
+    def contract(self, flat):
+        """Return the transpose of :meth:`tables`, given a vector of entries."""
+        tables = flat[self.entries]
+        if len(self.basis) == 1:
+            return tables @ self.basis[0].T
+        left, right = self.basis
+        tables = tables.reshape(-1, left.shape[1], right.shape[1])
+        return (left @ tables @ right.T).reshape(self.parameters.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +160,7 @@ class LogLinearForm:
         q, n_unary = self.layout.n_states, len(self.unary_start) - 1
         tables = self.layout.table_start
         singles = [
-            self._block(tables[:n_unary], self.unary_start, q[:n_unary] == k, contrasts(k).T)
+            self._block(tables[:n_unary], self.unary_start, q[:n_unary] == k, (contrasts(k).T,))
             for k in np.unique(q[:n_unary])
         ]
         shapes = q[self.edges]
@@ -146,16 +169,23 @@ class LogLinearForm:
                 tables[n_unary:],
                 self.pair_start,
                 (shapes == shape).all(axis=1),
-                pair_basis(self.statistic, *shape).reshape(-1, shape[0] * shape[1]),
+                self._pair_factors(*shape),
             )
             for shape in np.unique(shapes, axis=0).tolist()
         ]
         return {"unary": singles, "pairs": pairs}
 
+    def _pair_factors(self, q_i, q_j):
+        """Return the factors of the basis of a pair of variables, for :class:`_Block`."""
+        if self.statistic == "table" and q_i * q_j > MAX_BASIS_ENTRIES:
+            return contrasts(q_i).T, contrasts(q_j).T
+        return (pair_basis(self.statistic, q_i, q_j).reshape(-1, q_i * q_j),)
+
     @staticmethod
     def _block(table_start, parameter_start, members, basis):
-        entries = table_start[members][:, None] + np.arange(basis.shape[1])
-        parameters = parameter_start[:-1][members][:, None] + np.arange(basis.shape[0])
+        n_basis, n_entries = np.prod([factor.shape for factor in basis], axis=0)
+        entries = table_start[members][:, None] + np.arange(n_entries)
+        parameters = parameter_start[:-1][members][:, None] + np.arange(n_basis)
         return _Block(entries, parameters, basis)
 
     def zeros(self):
@@ -186,8 +216,8 @@ class LogLinearForm:
         """
         flat = np.zeros(self.layout.n_parameters)
         for name, blocks in self.blocks.items():
-            for entries, parameters, basis in blocks:
-                flat[entries] = theta[name][parameters] @ basis
+            for block in blocks:
+                flat[block.entries] = block.tables(theta[name])
         return flat
 
     def contract(self, flat):
@@ -209,8 +239,8 @@ class LogLinearForm:
         """
         theta = self.zeros()
         for name, blocks in self.blocks.items():
-            for entries, parameters, basis in blocks:
-                theta[name][parameters] = flat[entries] @ basis.T
+            for block in blocks:
+                theta[name][block.parameters] = block.contract(flat)
         return theta
 
     @cached_property

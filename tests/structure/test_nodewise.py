@@ -27,7 +27,7 @@ from skmrf import MRFStructureLearner
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.rows import Batch
 from skmrf.energies.layout import Layout
-from skmrf.energies.log_linear import LogLinearForm, contrasts
+from skmrf.energies.log_linear import LogLinearForm, contrasts, pair_basis
 from skmrf.exact.expectations import exact_model
 from skmrf.structure import assessment as score_module
 from skmrf.structure import mixed_nodes, regression
@@ -503,6 +503,21 @@ def test_sparse_table_tests_of_permuted_columns(n_states, seed):
         z[k] = (statistic - dof) / np.sqrt(2.0 * dof)
     assert abs(z.mean()) < 5.0 / np.sqrt(n_draws)
     assert 0.4 < z.std() < 1.3
+
+
+@pytest.mark.parametrize("statistic", ["table", "agreement"])
+def test_tables_of_many_states_are_sums_of_basis_tables(statistic, seed):
+    rng, n_states = np.random.default_rng(seed), (9, 10, 3, 9)
+    energy = random_energy(rng, n_states, list(combinations(range(4), 2)), statistic, unary=True)
+    flat = rng.normal(size=energy.form.layout.n_parameters)
+    derivatives, start = energy.form.contract(flat)["pairs"], energy.form.layout.table_start[4:]
+    for e, (i, j) in enumerate(energy.form.edges):
+        q, r = n_states[i], n_states[j]
+        basis, part = pair_basis(statistic, q, r), slice(*energy.form.pair_start[e : e + 2])
+        table = np.tensordot(energy.theta["pairs"][part], basis, 1)
+        assert_allclose(energy.graph.log_potentials[4 + e], table, atol=1e-12)
+        own = flat[start[e] : start[e] + q * r].reshape(q, r)
+        assert_allclose(derivatives[part], np.tensordot(basis, own, 2), atol=1e-12)
 
 
 @pytest.mark.parametrize("has_numbers", [True, False])
