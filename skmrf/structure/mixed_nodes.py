@@ -153,7 +153,7 @@ def assess_neighbours(design, fit, known):
             continue
         if not is_number and (fit.covariance is None or has_sparse_table(size, design.count)):
             reduced = _without_neighbour(design, fit, n, known)
-            statistic[n], dof[n] = _table_scores(design, reduced)(fit.partners[n])
+            (statistic[n],), (dof[n],) = _table_scores(design, reduced, [fit.partners[n]])
             continue
         block = slice(part.start * k, part.stop * k)
         theta, covariance = fit.parameters[part].ravel(), fit.covariance[block, block]
@@ -212,9 +212,8 @@ def assess_others(design, fit):
         n_parameters = design.sizes[others] * design.sizes[fit.variable]
         is_table = has_sparse_table(n_parameters, design.count) | (fit.covariance is None)
         if is_table.any():
-            test = _table_scores(design, fit)
-            for j in others[is_table].tolist():
-                statistic[j], dof[j] = test(j)
+            tables = others[is_table]
+            statistic[tables], dof[tables] = _table_scores(design, fit, tables.tolist())
         others = others[~is_table]
         if not len(others):
             return statistic, dof
@@ -294,8 +293,8 @@ class Multinomial:
         self.columns = design.columns(partners)
         self.codes = design.codes[variable]
         self.states = states = design.states[variable]
-        self.patterns = np.arange(len(states)) if by_row else design.patterns(partners)
-        self.first = np.unique(self.patterns, return_index=True)[1]
+        rows = np.arange(len(states))
+        self.first, self.patterns = (rows, rows) if by_row else design.patterns(partners)
         self.values = np.ascontiguousarray(design.values[np.ix_(self.first, self.columns)])
         self.totals = np.bincount(self.patterns, design.weights)
         weighted = self.codes[states] * design.weights[:, None]
@@ -452,30 +451,32 @@ def _fit_table(regression):
     return regression.describe(parameters, log_p, log_likelihood, None, expected)
 
 
-def _table_scores(design, fit):
-    """Return a function that computes the score test of one variable, for tables of many cells."""
+def _table_scores(design, fit, variables):
+    """Return the score tests of some variables, for tables of many cells.
+
+    The statistics and the degrees of freedom have the shape (n_variables,).
+    """
     counts, p = _state_counts(design, fit)
-    gram, columns = design.gram, fit.columns
-    ridge = COLLINEAR * design.count * np.eye(len(columns))
-
-    def test(variable):
-        own = design.columns([variable])[1:]
-        slopes = np.linalg.solve(gram[np.ix_(columns, columns)] + ridge, gram[np.ix_(columns, own)])
-        left = design.values[:, own] - design.values[:, columns] @ slopes
-        if design.is_number(variable):
-            return sparse_table_test(left, left**2, counts, p, len(columns))
-        indicators, codes = design.indicators(variable)
-        shares = design.weights @ indicators / design.count
-        return sparse_table_test(left @ (codes.T * shares), indicators, counts, p, len(columns))
-
-    return test
+    gram, columns, own = design.gram, fit.columns, design.columns(variables)[1:]
+    ridge, ends = COLLINEAR * design.count * np.eye(len(columns)), design.sizes[variables].cumsum()
+    slopes = np.linalg.solve(gram[np.ix_(columns, columns)] + ridge, gram[np.ix_(columns, own)])
+    tests = []
+    for j, end in zip(variables, ends.tolist(), strict=True):
+        part = slice(end - design.sizes[j], end)
+        left = design.values[:, own[part]] - design.values[:, columns] @ slopes[:, part]
+        scale = left**2
+        if not design.is_number(j):
+            scale, codes = design.indicators(j)
+            left = left @ (codes.T * (design.weights @ scale / design.count))
+        tests.append(sparse_table_test(left, scale, counts, p, len(columns)))
+    return np.array(tests).T
 
 
 def _state_counts(design, fit):
     """Return the weighted indicators of the states of a variable, and their probabilities."""
-    regression = Multinomial(design, fit.variable, fit.partners)
-    p = np.exp(regression.objective(fit.parameters)[0])[regression.patterns]
-    counts = one_hot(design.states[fit.variable], p.shape[1]).toarray() * design.weights[:, None]
+    codes = design.codes[fit.variable]
+    p = np.exp(log_probabilities(design.values[:, fit.columns] @ fit.parameters, codes))
+    counts = one_hot(design.states[fit.variable], len(codes)).toarray() * design.weights[:, None]
     return counts, p
 
 

@@ -381,14 +381,37 @@ class Design:
         return np.concatenate([[0], *parts]).astype(np.int64)
 
     def patterns(self, partners):
-        """Return the number of the pattern of each row, given by the values of some variables."""
-        n_rows = len(self.values)
-        patterns = np.zeros(n_rows, dtype=np.int64)
+        """Return the pattern of each row, given by the values of some variables.
+
+        Parameters
+        ----------
+        partners : iterable of int
+            Variables.
+
+        Returns
+        -------
+        first : ndarray of shape (n_patterns,)
+            First row of each pattern. Patterns are in lexicographic order.
+        patterns : ndarray of shape (n_rows,)
+            Pattern of each row.
+        """
+        keys, n_keys = np.zeros(len(self.values), dtype=np.int64), 1
         for j in partners:
-            values = self.values[:, self.start[j]] if self.is_number(j) else self.states[j]
-            values = np.unique(values, return_inverse=True)[1]
-            patterns = np.unique(patterns * n_rows + values, return_inverse=True)[1]
-        return patterns
+            values, n_values = self._ranks(j)
+            if n_keys * n_values > np.iinfo(np.int64).max:
+                keys = np.unique(keys, return_inverse=True)[1]
+                n_keys = int(keys.max()) + 1
+                if n_keys == len(keys):
+                    break
+            keys, n_keys = keys * n_values + values, n_keys * n_values
+        return np.unique(keys, return_index=True, return_inverse=True)[1:]
+
+    def _ranks(self, variable):
+        """Return the rank of each row's value of a variable, and the number of ranks."""
+        if not self.is_number(variable):
+            return self.states[variable], len(self.codes[variable])
+        values, ranks = np.unique(self.values[:, self.start[variable]], return_inverse=True)
+        return ranks, len(values)
 
     @cached_property
     def rarest(self):
