@@ -1,6 +1,7 @@
 """Chi-square tests of all pairs of variables, after the parameters of a graph are learned."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise, product
 
 import numpy as np
@@ -79,7 +80,7 @@ class Assessment:
         """P-values of all pairs of variables ``i < j``, in the order of ``numpy.triu_indices``."""
         return np.exp(self.log_p[np.triu_indices(len(self.statistic), 1)])
 
-    @property
+    @cached_property
     def edge_probabilities(self):
         """Posterior probabilities of edges, of all pairs as in :attr:`p`; 0 for untested pairs."""
         upper = np.triu_indices(len(self.statistic), 1)

@@ -421,10 +421,10 @@ def _log_weights(size, counts, scales):
     ratio = np.exp(log_ratio - log_ratio.max(axis=1, keepdims=True))
     prior = np.r_[NULL_PRIOR_COUNT, np.full(len(scales), EDGE_PRIOR_COUNT / len(scales))]
     weights = prior / prior.sum()
+    total = counts.sum() + prior.sum()
+    shares, prior = counts / total, prior / total  # all weights add up to 1 without normalisation
     for _ in range(MAX_ITER):
-        shares = counts / (ratio @ weights)
-        new = weights * (shares @ ratio) + prior
-        new /= new.sum()
+        new = weights * ((shares / (ratio @ weights)) @ ratio) + prior
         change = np.abs(new - weights).max()
         weights = new
         if change < TOL:
