@@ -42,39 +42,43 @@ TABLE_MODELS = ["chain", "cycle", "grid", "complete", "orders", "tied", "constan
 
 
 def naive_log_potential(energy, X):
-    """Return ``log f`` of each row, computed from the definition."""
+    """Return ``log f`` of each row, computed from the definition, as a sum of all its terms."""
+    X = np.asarray(X)
     if isinstance(energy, PairwiseEnergy):
-        return np.array([_pairwise(energy, x) for x in np.asarray(X)])
+        return _pair_terms(energy.coupling, _values(energy, X)) + _values(energy, X) @ energy.bias
     if isinstance(energy, BipartiteEnergy):
-        return np.array([_bipartite(energy, x) for x in np.asarray(X)])
+        W, c, b = (np.asarray(a, dtype=float) for a in energy.theta.values())
+        v, h = X[:, : len(c)], X[:, len(c) :]
+        return _cross_terms(W, v, h) + v @ c + h @ b
     if isinstance(energy, SemiRestrictedEnergy):
-        return np.array([_semi_restricted(energy, x) for x in np.asarray(X)])
-    pairs = list(zip(energy.cliques, energy.log_potentials, strict=True))
-    return np.array([sum((t[tuple(x[list(c)])] for c, t in pairs), 0.0) for x in np.asarray(X)])
+        return _semi_restricted(energy, X)
+    total = np.zeros(len(X))
+    for clique, table in zip(energy.cliques, energy.log_potentials, strict=True):
+        total = total + table[tuple(X[:, list(clique)].T)]
+    return total
 
 
-def _pairwise(energy, x):
-    s = [energy.states[int(code)] for code in x]
-    pairs = combinations(range(len(s)), 2)
-    return sum(energy.coupling[i, j] * s[i] * s[j] for i, j in pairs) + energy.bias @ s
+def _values(energy, codes):
+    return np.asarray(energy.states, dtype=float)[codes.astype(int)]
 
 
-def _bipartite(energy, x):
-    W, c, b = (np.asarray(a, dtype=float) for a in energy.theta.values())
-    v, h = x[: len(c)], x[len(c) :]
-    pairs = sum(W[i, j] * v[i] * h[j] for i in range(len(v)) for j in range(len(h)))
-    return float(pairs + c @ v + b @ h)
+def _pair_terms(J, s):
+    pairs = combinations(range(s.shape[1]), 2)
+    return sum((J[i, j] * s[:, i] * s[:, j] for i, j in pairs), np.zeros(len(s)))
 
 
-def _semi_restricted(energy, x):
+def _cross_terms(W, v, h):
+    pairs = product(range(v.shape[1]), range(h.shape[1]))
+    return sum((W[i, j] * v[:, i] * h[:, j] for i, j in pairs), np.zeros(len(v)))
+
+
+def _semi_restricted(energy, X):
     W, b, c = (
         np.asarray(energy.theta[k], dtype=float) for k in ("weights", "visible_bias", "hidden_bias")
     )
     J = np.asarray(energy.theta.get("coupling", np.zeros((len(b), len(b)))), dtype=float)
-    s, h = np.array([energy.states[int(code)] for code in x[: len(b)]]), x[len(b) :]
-    pairs = sum(J[i, j] * s[i] * s[j] for i, j in combinations(range(len(s)), 2))
-    across = sum(W[i, j] * s[i] * h[j] for i in range(len(s)) for j in range(len(h)))
-    return float(pairs + across + b @ s + c @ h)
+    s, h = _values(energy, X[:, : len(b)]), X[:, len(b) :]
+    return _pair_terms(J, s) + _cross_terms(W, s, h) + s @ b + h @ c
 
 
 def enumerate_states(energy):
