@@ -6,8 +6,10 @@ reason. ``doc/generate.py`` creates the table of the documentation from both.
 """
 
 import pickle
+from dataclasses import dataclass
+from functools import cache, cached_property
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any
 
 import joblib
 import numpy as np
@@ -41,7 +43,8 @@ NETWORKS = NetworkPotentials(learner=Variational(2), node_layers=(3,), edge_laye
 QUERIES = "score_samples", "predict", "predict_proba", "decision_function", "transform"
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Case:
     """Estimator with its rows, its targets if it has any, and two parameter values to search."""
 
     estimator: Any
@@ -49,10 +52,14 @@ class Case(NamedTuple):
     y: Any
     grid: dict
 
-    def fitted(self, X=None, **parameters):
-        """Return a new fitted estimator, fitted to the given rows or to those of the case."""
-        model = clone(self.estimator).set_params(**parameters)
-        return model.fit(self.X if X is None else X, self.y)
+    @cached_property
+    def model(self):
+        """Fitted estimator, which all capabilities share and none changes."""
+        return self.fitted(self.X)
+
+    def fitted(self, X):
+        """Return a new estimator that is fitted to some rows."""
+        return clone(self.estimator).fit(X, self.y)
 
 
 def answers(model, X):
@@ -71,6 +78,7 @@ def assert_same(left, right, rtol=0.0):
         assert_allclose(value, right[name], rtol=rtol, err_msg=name)
 
 
+@cache
 def cases(seed=0):
     """Return one case per estimator class."""
     rng = np.random.default_rng(seed)
@@ -130,13 +138,13 @@ def cases(seed=0):
 
 def by_pickle(case):
     """Pickle a model; the copy gives the same results."""
-    model = case.fitted()
+    model = case.model
     assert_same(answers(pickle.loads(pickle.dumps(model)), case.X), answers(model, case.X))
 
 
 def by_joblib(case):
     """Save a model in a compressed joblib file; the copy gives the same results."""
-    model, file = case.fitted(), BytesIO()
+    model, file = case.model, BytesIO()
     joblib.dump(model, file, compress=3)
     file.seek(0)
     assert_same(answers(joblib.load(file), case.X), answers(model, case.X))
@@ -147,14 +155,14 @@ def by_skops(case):
     import pytest
 
     io = pytest.importorskip("skops.io")
-    model = case.fitted()
+    model = case.model
     found = io.loads(io.dumps(model), trusted=TRUSTED_TYPES)
     assert_same(answers(found, case.X), answers(model, case.X))
 
 
 def by_clone(case):
     """Clone an estimator; the clone has the same parameters, is not fitted, and fits equally."""
-    model = case.fitted()
+    model = case.model
     copy = clone(model)
     assert str(copy.get_params()) == str(model.get_params())
     assert not [name for name in vars(copy) if name.endswith("_") and not name.startswith("_")]
@@ -163,7 +171,7 @@ def by_clone(case):
 
 def in_pipeline(case):
     """Use the estimator as the last step of a pipeline, or before a classifier if it transforms."""
-    model = case.fitted()
+    model = case.model
     last = clone(case.estimator)
     if hasattr(model, "transform"):
         steps = make_pipeline(last, LogisticRegression()).fit(case.X, case.X[:, 0])
@@ -204,7 +212,7 @@ def of_polars(case):
 def _same_as_array(case, frame):
     model = case.fitted(frame)
     assert list(model.feature_names_in_) == NAMES
-    assert_same(answers(model, frame), answers(case.fitted(), case.X), ROUNDING)
+    assert_same(answers(model, frame), answers(case.model, case.X), ROUNDING)
 
 
 def with_feature_names(case):
@@ -237,7 +245,7 @@ def by_set_output(case):
 def as_html(case):
     """Show name, parameters, fitted state and a link to the documentation in notebooks."""
     name = type(case.estimator).__name__
-    new, fitted = clone(case.estimator)._repr_html_(), case.fitted()._repr_html_()
+    new, fitted = clone(case.estimator)._repr_html_(), case.model._repr_html_()
     assert name in new
     assert next(iter(case.estimator.get_params(deep=False))) in new
     assert f"skmrf.{name}.html" in new

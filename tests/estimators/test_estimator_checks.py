@@ -166,7 +166,7 @@ def test_everyday_use(name, capability, seed):
     if (name, capability) not in EXCEPTIONS:
         CAPABILITIES[capability](case)
     elif capability == "set_output":
-        assert not hasattr(case.fitted(), "transform")
+        assert not hasattr(case.model, "transform")
     else:
         with pytest.raises((AttributeError, TypeError)):
             CAPABILITIES[capability](case)
