@@ -554,14 +554,25 @@ def test_untested_pairs_count_as_noise():
     assert np.median(edge_probabilities(noise)[20:]) < 0.02
 
 
-def pseudo_log_likelihoods(energy, X):
-    """Return the log pseudo-likelihood of each row, by evaluating all states of each variable."""
-    total = np.zeros(len(X))
-    for i, q in enumerate(energy.form.layout.n_states):
-        states = [np.where(np.arange(X.shape[1]) == i, k, X) for k in range(q)]
-        log_f = np.array([energy.log_potential(s.astype(STATE)) for s in states])
-        total += log_f[X[:, i], np.arange(len(X))] - np.logaddexp.reduce(log_f, axis=0)
-    return total
+def pseudo_log_likelihoods(unit_energies, X):
+    """Return a function that computes the log pseudo-likelihood of each row for some parameters.
+
+    ``log f`` is the sum of the parameters times the ``log f`` of energies with a single parameter.
+    Parameters of shape (n_parameters, n) give the shape (n, n_rows).
+    """
+    features = []
+    for i, q in enumerate(MIXED):
+        states = [np.where(np.arange(X.shape[1]) == i, k, X).astype(STATE) for k in range(q)]
+        features.append(np.array([[e.log_potential(s) for e in unit_energies] for s in states]))
+
+    def evaluate(parameters):
+        total = 0.0
+        for x, unit_log_f in zip(X.T, features, strict=True):
+            log_f = np.einsum("kpr,pn->nkr", unit_log_f, parameters)
+            total = total + log_f[:, x, np.arange(len(X))] - np.logaddexp.reduce(log_f, axis=1)
+        return total
+
+    return evaluate
 
 
 @pytest.mark.parametrize(("statistic", "unary"), FORMS)
@@ -578,12 +589,11 @@ def test_covariances_of_pseudo_likelihood_by_finite_differences(statistic, unary
         ends = np.cumsum(list(parts.values()))[:-1]
         return LogLinearEnergy(form, dict(zip(parts, np.split(vector, ends), strict=True)))
 
+    evaluate = pseudo_log_likelihoods([at(unit) for unit in np.eye(len(theta))], X)
+
     def scores(vector, step=1e-4):
         moves = step * np.eye(len(vector))
-        ahead, behind = (
-            np.array([pseudo_log_likelihoods(at(vector + sign * move), X) for move in moves])
-            for sign in (1.0, -1.0)
-        )
+        ahead, behind = (evaluate(vector[:, None] + sign * moves) for sign in (1.0, -1.0))
         return (ahead - behind) / (2.0 * step)
 
     moves = 1e-3 * np.eye(len(theta))
