@@ -316,7 +316,7 @@ def test_indicators_are_not_scaled(sequences, monkeypatch):
 def test_convergence_on_badly_scaled_features(sequences, monkeypatch):
     X, y = sequences
     monkeypatch.setattr(FeatureScaling, "is_identity", True)
-    X = [x + 100.0 for x in X]
+    X = [x + 30.0 for x in X]
     model = CRF(alpha=0.01).fit(X, y)
     best = CRF(alpha=0.01, tol=1e-9, max_iter=20_000).fit(X, y)
     gap = best.history_["objective"][-1] - model.history_["objective"][-1]
@@ -548,9 +548,9 @@ def test_large_weights_of_grids(seed):
 
 
 def test_grids_that_are_too_large_for_exact_inference():
-    X = np.random.default_rng(0).normal(size=(2, 30, 30, 3))
+    X = np.random.default_rng(0).normal(size=(2, 20, 20, 3))
     y = X.argmax(axis=3)
-    message = "Example 0 has cycles, and 900 nodes with 3 labels, which are too many for exact"
+    message = "Example 0 has cycles, and 400 nodes with 3 labels, which are too many for exact"
     with pytest.raises(ValueError, match=message):
         CRF("grid", "exact", **QUICK).fit(list(X), list(y))
     model = CRF("grid", "pseudo-likelihood", **QUICK).fit(list(X), list(y))

@@ -224,7 +224,7 @@ def test_normalised_sample_weights_warn(seed):
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_independent_columns_with_sparse_tables(power, seed):
     """Two independent columns of 12 categories and 200 rows have an edge at the given rate."""
-    rng, n_sets = np.random.default_rng(seed), 100
+    rng, n_sets = np.random.default_rng(seed), 50
     shares = np.arange(1.0, 13.0) ** -power
     n_edges = 0
     for _ in range(n_sets):
