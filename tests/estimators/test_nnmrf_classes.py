@@ -42,7 +42,6 @@ from skmrf._data.classes import transform_wide_columns
 from skmrf._data.mixed import learn_columns
 from skmrf.estimators.nnmrf import initial_energy
 from skmrf.estimators.nnmrf.gaussian_base import pooled_covariance
-from skmrf.estimators.nnmrf.label_members import assign_folds
 from skmrf.learners import Variational
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -584,19 +583,6 @@ def test_repeated_rows_of_few_categories_are_no_copies(seed):
     X = rng.integers(0, 3, (80, 2))
     model = NNMRFClassifier(("linear",), random_state=0).fit(X, rng.permutation(80) % 2)
     assert len(model.members_[0].held_out) == 80
-
-
-def test_folds_of_groups(seed):
-    """Rows of a group share a fold, and no fold leaves out all rows of a class."""
-    rng = np.random.default_rng(seed)
-    groups = rng.permutation(np.resize(np.arange(20), 60))
-    labels = rng.integers(0, 3, 60)
-    labels[groups == 7] = [3, 3, 0]
-    folds = assign_folds(labels, 4, rng, groups)
-    assert all(np.ptp(folds[groups == g]) == 0 for g in range(20))
-    assert (folds[groups == 7] == -1).all()
-    assert (np.bincount(folds[folds >= 0]) >= 9).all()
-    assert all((labels[folds != k] == label).any() for k, label in np.ndindex(4, 4))
 
 
 @pytest.mark.parametrize("n", [3, 4, 8])

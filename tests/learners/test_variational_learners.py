@@ -1,4 +1,4 @@
-"""Tests of learners by belief propagation and by mean field, and of Gaussians of classes."""
+"""Tests of learners by belief propagation and mean field, of Gaussians of classes and folds."""
 
 import warnings
 
@@ -28,7 +28,7 @@ from skmrf.estimators.nnmrf.gaussian_base import (
     _choose_rows,
     class_tables,
 )
-from skmrf.estimators.nnmrf.label_members import LabelRows
+from skmrf.estimators.nnmrf.label_members import LabelRows, assign_folds
 from skmrf.learners import BP, BPCD, BPChainCD, MeanField, Variational
 from skmrf.variational import belief_propagation, mean_field
 
@@ -444,3 +444,16 @@ def test_gaussians_of_classes_do_not_depend_on_the_unit_of_weights(seed):
         rows = LabelRows(labels, np.full(40, scale), np.full(40, -1))
         found = ClassGaussians(X, rows, shrinkage).covariance(0)
         assert_allclose(found, np.cov(X[::2].T), rtol=1e-9)
+
+
+def test_folds_of_groups(seed):
+    """Rows of a group share a fold, and no fold leaves out all rows of a class."""
+    rng = np.random.default_rng(seed)
+    groups = rng.permutation(np.resize(np.arange(20), 60))
+    labels = rng.integers(0, 3, 60)
+    labels[groups == 7] = [3, 3, 0]
+    folds = assign_folds(labels, 4, rng, groups)
+    assert all(np.ptp(folds[groups == g]) == 0 for g in range(20))
+    assert (folds[groups == 7] == -1).all()
+    assert (np.bincount(folds[folds >= 0]) >= 9).all()
+    assert all((labels[folds != k] == label).any() for k, label in np.ndindex(4, 4))
