@@ -367,9 +367,10 @@ def count_rows(n, seed):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_class_densities_of_counts(seed):
+@pytest.mark.parametrize("potentials", ["gaussian", "network"])
+def test_class_densities_of_counts(potentials, seed):
     X, y, exact = count_rows(700, seed)
-    model = NNMRFBayesClassifier(column_types={1: "integer"}, random_state=seed)
+    model = NNMRFBayesClassifier(potentials, column_types={1: "integer"}, random_state=seed)
     model.fit(X[:300], y[:300])
     rows, labels = X[300:], y[300:]
     joint = [model.predict_joint_log_proba(np.c_[rows[:, 0], k + 0 * labels]) for k in range(40)]
