@@ -331,7 +331,7 @@ def test_gradient_of_penalised_regressions():
 
 @pytest.mark.parametrize("search", ["tests", "nodewise"])
 def test_weights_count_as_repetition(search):
-    X = mixed_rows(1, 400)[:, :6]
+    X = mixed_rows(1, 400)[:, :4]
     weights = np.random.default_rng(2).integers(0, 3, len(X))
     weighted = MRFStructureLearner(search=search).fit(X, sample_weight=weights)
     repeated = MRFStructureLearner(search=search).fit(np.repeat(X, weights, axis=0))

@@ -227,7 +227,7 @@ def test_tests_of_all_pairs_decide_which_edges_are_kept(seed):
 def test_false_edges_without_adjustment(seed, monkeypatch):
     """Negative control: without adjustment, false edges exceed the level."""
     monkeypatch.setattr(removal, "adjust_p_values", lambda p, _: p)
-    assert count_sets_with_false_edges(seed, 40, level=0.1) > binom.isf(RARE, 40, 0.1)
+    assert count_sets_with_false_edges(seed, 25, level=0.1) > binom.isf(RARE, 25, 0.1)
 
 
 @pytest.mark.parametrize("n_sets", [10, pytest.param(300, marks=pytest.mark.slow)])
