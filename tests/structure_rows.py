@@ -183,3 +183,24 @@ def derivatives(F, states, weights, theta):
 def assert_same(first, second, **tolerance):
     for a, b in zip(first, second, strict=True):
         np.testing.assert_allclose(a, b, **tolerance)
+
+
+def pseudo_log_likelihoods(unit_energies, X):
+    """Return a function that computes the log pseudo-likelihood of each row for some parameters.
+
+    ``log f`` is the sum of the parameters times the ``log f`` of energies with a single parameter.
+    Parameters of shape (n_parameters, n) give the shape (n, n_rows).
+    """
+    features = []
+    for i, q in enumerate(MIXED):
+        states = [np.where(np.arange(X.shape[1]) == i, k, X).astype(STATE) for k in range(q)]
+        features.append(np.array([[e.log_potential(s) for e in unit_energies] for s in states]))
+
+    def evaluate(parameters):
+        total = 0.0
+        for x, unit_log_f in zip(X.T, features, strict=True):
+            log_f = np.einsum("kpr,pn->nkr", unit_log_f, parameters)
+            total = total + log_f[:, x, np.arange(len(X))] - np.logaddexp.reduce(log_f, axis=1)
+        return total
+
+    return evaluate
