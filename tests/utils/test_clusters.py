@@ -1,5 +1,6 @@
 """Tests of threads, Dask and Ray through joblib: equal results, and data sent."""
 
+import functools
 import os
 import pickle
 import signal
@@ -354,9 +355,14 @@ def test_forked_processes_start_their_own_threads():
         other.join()
 
 
+@functools.cache
+def blas_libraries():
+    """Return the BLAS libraries of this process; the search for them takes a tenth of a second."""
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
+
+
 def count_blas_threads():
-    info = threadpoolctl.threadpool_info()
-    return max(library["num_threads"] for library in info if library["user_api"] == "blas")
+    return max(library["num_threads"] for library in blas_libraries().info())
 
 
 def test_blocks_limit_blas_and_run_inner_blocks_in_their_thread():
