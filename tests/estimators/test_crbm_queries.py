@@ -562,15 +562,17 @@ def test_memory_of_a_memory_map(device, tmp_path, monkeypatch):
     """A fit and predictions copy only small parts of the rows of a memory map."""
     if device == "jax":
         pytest.importorskip("jax")
-    monkeypatch.setattr("skmrf.training.device.MAPPED_BYTES", 2**20)
-    monkeypatch.setattr("skmrf.estimators._conditional_training.MAX_ENTRIES", 2**17)
-    monkeypatch.setattr(rows_module, "BLOCK_ENTRIES", 2**17)
-    X = np.random.default_rng(0).integers(0, 3, (40_000, 500), dtype=np.uint8)
+    monkeypatch.setattr("skmrf.training.device.MAPPED_BYTES", 2**18)
+    monkeypatch.setattr("skmrf.estimators._conditional_training.MAX_ENTRIES", 2**15)
+    monkeypatch.setattr(rows_module, "BLOCK_ENTRIES", 2**15)
+    X = np.random.default_rng(0).integers(0, 3, (100_000, 60), dtype=np.uint8)
     Y = (X[:, :2] > 0).astype(np.uint8)
     rows, targets = write_rows(tmp_path / "X.npy", X), write_rows(tmp_path / "Y.npy", Y)
     n_bytes = X.nbytes
     del X
-    model = CRBMStructuredPredictor(2, max_iter=1, batch_size=200, device=device, random_state=0)
+    alpha = "auto" if device == "cpu" else 0.01  # it is chosen on the CPU
+    options = {"max_iter": 1, "batch_size": 2000, "device": device, "random_state": 0}
+    model = CRBMStructuredPredictor(2, alpha=alpha, **options)
     model.fit(rows[:4000], targets[:4000]).predict(rows[:4000])  # compiles
     tracemalloc.start()
     model.fit(rows, targets)
