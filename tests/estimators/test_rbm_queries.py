@@ -563,11 +563,12 @@ def test_a_model_of_independent_columns_is_reported(alpha, seed):
     for weights in (None, np.append(1e8, np.ones(999))):
         model = RBM(4, alpha=alpha, random_state=seed).fit(noise.astype(int), sample_weight=weights)
         assert model.converged_
+
+
+def test_a_strong_penalty_that_removes_hidden_units_is_reported(seed):
+    X, w = np.repeat(bits(300, 4), 2, axis=1), np.arange(300)
     with pytest.warns(ConvergenceWarning, match="No hidden unit depends on the rows"):
-        weighted = RBM(4, alpha=1.0, random_state=seed).fit(
-            np.repeat(bits(300, 4), 2, axis=1), sample_weight=np.arange(300)
-        )
-    assert not weighted.converged_
+        assert not RBM(4, alpha=1.0, random_state=seed).fit(X, sample_weight=w).converged_
 
 
 @pytest.mark.parametrize("n_hidden", [3, 100])
