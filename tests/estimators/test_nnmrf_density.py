@@ -376,6 +376,7 @@ def test_gaussian_density_integrates_to_one(kind, seed):
     rng = np.random.default_rng(seed)
     x = np.where(rng.random(300) < 0.25, 0.0, rng.beta(2, 4, 300))
     x = x - 0.5 if kind == "continuous" else x
+    x[0] = 1.0 if kind == "bounded" else x[0]  # a single value at a bound is a point mass
     y = rng.integers(2, size=300)
     types = [kind, "categorical"]
     model = NNMRFDensity(GaussianPotentials(2), column_types=types, random_state=seed)
@@ -383,7 +384,7 @@ def test_gaussian_density_integrates_to_one(kind, seed):
     spike, low = x.min(), -40.0 if kind == "continuous" else 0.0
     high = 1.0 if kind == "bounded" else 40.0
     transform = model._columns.transforms[0]
-    assert transform.spikes.tolist() == [spike]
+    assert transform.spikes.tolist() == [spike] + [1.0] * (kind == "bounded")
     ends = transform.forward(np.array([low + 1e-9, high - 1e-9]))
     grid = transform.inverse(np.linspace(*ends, 20_001))
     grid = np.concatenate([[low + 1e-9], grid, [high - 1e-9]])  # transforms end before bounds
@@ -391,8 +392,8 @@ def test_gaussian_density_integrates_to_one(kind, seed):
     for state in (0, 1):
         p = np.exp(model.score_samples(np.stack([grid, np.full(len(grid), state)], axis=1)))
         total += np.trapezoid(p, grid)
-        mass = np.exp(model.score_samples([[spike, state]])[0]) * transform.unit
-        total += mass
+        masses = model.score_samples([[value, state] for value in transform.spikes])
+        total += np.exp(masses).sum() * transform.unit
     assert total == pytest.approx(1.0, abs=5e-3)
     both_states = [[0.3, 0], [0.3, 1]]
     joint = np.logaddexp.reduce(model.score_samples(both_states))

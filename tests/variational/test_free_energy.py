@@ -512,7 +512,22 @@ def dense_moments(row, mean, covariance):
     return completed, conditional, log_density
 
 
-@pytest.mark.parametrize(("p", "missing"), [(1, 0.5), (6, 0.2), (6, 0.7), (40, 0.3), (6, 0.0)])
+def test_proportional_covariances_are_grouped():
+    """The second matrix is twice the first one. The third has the first row of the first one."""
+    diagonals = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 3.0, 2.0]])
+    covariances = np.stack([np.diag(d) for d in diagonals])
+    mixture = Mixture(
+        np.zeros(3, int), np.zeros(3), np.zeros((3, 3)), covariances, np.zeros((3, 0, 1))
+    )
+    assert [(m.tolist(), f.tolist()) for m, f in mixture.shapes] == [
+        ([0, 1], [1.0, 2.0]),
+        ([2], [1.0]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("p", "missing"), [(1, 0.5), (6, 0.2), (6, 0.7), (40, 0.3), (6, 0.0), (70, 0.0)]
+)
 def test_conditional_moments_equal_dense_formulas(p, missing, seed):
     """Components have equal, proportional and different covariances, and linear functions."""
     rng = np.random.default_rng(seed)
@@ -529,6 +544,7 @@ def test_conditional_moments_equal_dense_formulas(p, missing, seed):
         X[:3], X[5] = np.nan, np.arange(p)  # a pattern of several rows, and a complete row
     weights = rng.random((5, 30))
     weights[:, 10:15] = 0.0
+    weights[4, :20] = 0.0  # less than half of the rows have the last component
     mixture = Mixture(np.zeros(p, int), np.zeros(5), means, covariances, np.zeros((5, 0, 1)))
     assert sorted(len(members) for members, _ in mixture.shapes) == ([2, 3] if p > 1 else [5])
     moments = ConditionalMoments(mixture, np.asfortranarray(X), *missing_patterns(X))
