@@ -28,8 +28,8 @@ from skmrf._jax import devices
 ROWS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ (
     np.random.default_rng(1).random((300, 6)) < 0.15
 )
+LONG = pytest.mark.long
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
 
 MODELS = {
     "rbm": partial(RBM, 3),
@@ -75,7 +75,7 @@ def test_rows_in_several_blocks(monkeypatch):
         RBM(2, alpha=0.01, max_iter=1).fit(infinite)
 
 
-@pytest.mark.parametrize("in_blocks", [False, True])
+@pytest.mark.parametrize("in_blocks", [pytest.param(False, marks=LONG), True])
 def test_missing_entries(in_blocks, monkeypatch):
     """The imputed entries of a row keep their place, also if rows are sent in blocks."""
     if in_blocks:
@@ -178,7 +178,7 @@ def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
         *product(["codes", "probabilities", "floats", "threshold"], ["rbm"]),
         *product(["codes"], ["pairs", "coupled layers"]),
         ("threshold", "coupled layers"),
-        ("signs", "pairs"),
+        pytest.param("signs", "pairs", marks=LONG),
     ],
 )
 def test_rows_of_jax(kind, model):
@@ -235,7 +235,7 @@ def test_folds_of_similar_sizes_compile_once(monkeypatch):
     check_same_models(incomplete, small_fit("pairs").fit(absent))
 
 
-@pytest.mark.parametrize("kind", ["rbm", "pairs"])
+@pytest.mark.parametrize("kind", ["rbm", pytest.param("pairs", marks=LONG)])
 def test_choice_of_alpha_for_rows_of_jax(kind):
     models = [small_fit(kind, alpha="auto", max_iter=5).fit(X) for X in (ROWS, jnp_rows())]
     check_same_models(*models)
@@ -358,7 +358,10 @@ def test_compiled_functions_keep_neither_chains_nor_rows(monkeypatch):
     assert [reference() for reference in arrays] == [None, None]
 
 
-@pytest.mark.parametrize("name", ["cd", "smc", "coupled layers", "outputs", "annealing"])
+LONG_FITS = [pytest.param(name, marks=LONG) for name in ("smc", "coupled layers")]
+
+
+@pytest.mark.parametrize("name", ["cd", "outputs", "annealing", *LONG_FITS])
 def test_settings_of_the_user(name):
     """Results do not depend on settings of JAX that the user has changed."""
     conditional = CRBMStructuredPredictor(2, "cd", alpha=0.1, max_iter=2, device="jax")

@@ -525,7 +525,7 @@ def test_graphs_of_equal_sizes_are_not_confused():
 
 
 @quiet
-@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("missing", [pytest.param(0.0, marks=pytest.mark.long), 0.2])
 def test_columns_with_many_categories(missing):
     """Codes above 255 need more than one byte on the device."""
     rng = np.random.default_rng(0)

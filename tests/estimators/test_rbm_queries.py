@@ -553,7 +553,7 @@ def test_columns_that_exclude_each_other(n_columns, n_hidden, seed):
     assert np.log(p) > score > independent + 0.5 * (np.log(p) - independent)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.01])
+@pytest.mark.parametrize("alpha", [pytest.param(0.0, marks=pytest.mark.long), 0.01])
 def test_a_model_of_independent_columns_is_reported(alpha, seed):
     """The correlations of the indicators of 16 categories are -1/15."""
     with pytest.warns(ConvergenceWarning, match="No hidden unit depends on the rows"):

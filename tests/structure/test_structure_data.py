@@ -221,7 +221,7 @@ def test_normalised_sample_weights_warn(seed):
     assert len(found.edges_) == 0
 
 
-@pytest.mark.parametrize("power", [0.0, 1.0])
+@pytest.mark.parametrize("power", [pytest.param(0.0, marks=pytest.mark.long), 1.0])
 def test_independent_columns_with_sparse_tables(power, seed):
     """Two independent columns of 12 categories and 200 rows have an edge at the given rate."""
     rng, n_sets = np.random.default_rng(seed), 50

@@ -551,7 +551,9 @@ def test_fits_on_a_device_resume(kind, learner, X, tmp_path):
     check_same_fits(resumed, model.fit(X))
 
 
-@pytest.mark.parametrize(("max_iter", "batch_size"), [(40, 100), (None, 20)])
+@pytest.mark.parametrize(
+    ("max_iter", "batch_size"), [(40, 100), pytest.param(None, 20, marks=pytest.mark.long)]
+)
 def test_several_epochs_in_a_call(max_iter, batch_size, monkeypatch):
     """Calls of several epochs have the results of single ones, also if training ends early."""
     numbers, call = [], device.DeviceUpdates._call

@@ -383,7 +383,7 @@ def test_log_linear_model_of_sparse_counts(seed):
     assert_allclose(found.sum(axis=(2, 3)), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.15])
+@pytest.mark.parametrize("missing", [pytest.param(0.0, marks=pytest.mark.long), 0.15])
 def test_categories_that_depend_on_linear_functions(missing, seed, monkeypatch):
     """New rows have a higher density, and predictions are those of a logistic regression."""
     train, new, given = linear_rows(seed, 400, 4, missing), linear_rows(seed + 500, 1500, 4), []
