@@ -298,6 +298,7 @@ class ConditionalMoments:
     """
 
     def __init__(self, mixture, X, pattern, masks):
+        X = np.ascontiguousarray(X)  # kernels are compiled for this order
         is_missing, shape = np.isnan(X), (mixture.n_components, *X.shape)
         self._pattern, self._masks, self._precisions = pattern, masks, []
         self._shapes, self._is_complete = mixture.shapes, not is_missing.any()
