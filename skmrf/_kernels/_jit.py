@@ -18,8 +18,8 @@ from .._utils.interrupts import InterruptLater
 FASTMATH = {"reassoc", "contract", "arcp", "nsz"}  # without nnan and ninf, which would break -inf
 
 
-def _compiler(cache):
-    return numba.njit(nogil=True, cache=cache, fastmath=FASTMATH, error_model="numpy")
+def _compiler(**options):
+    return numba.njit(nogil=True, fastmath=FASTMATH, error_model="numpy", **options)
 
 
 class CompilationMessage(local):
@@ -100,6 +100,15 @@ def kernel(function):
     if not numba.config.DISABLE_JIT:
         compiled.compile = _report_compilations(compiled.compile)
     return compiled
+
+
+def subkernel(function):
+    """Compile a function that only kernels call, as a part of the machine code of each of them.
+
+    A :func:`kernel` that kernels call is also compiled on its own, with other rounding errors. The
+    process that compiles it would use this code, and processes that load kernels would not.
+    """
+    return _compiler(forceinline=True)(function)
 
 
 def inlined(function):

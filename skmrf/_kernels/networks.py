@@ -16,7 +16,7 @@ arrays have no reference counts, because updating the counts takes as long as th
 
 import numpy as np
 
-from ._jit import borrowed, copy_into, inlined, kernel
+from ._jit import borrowed, copy_into, inlined, kernel, subkernel
 from .exponential import power_of_two
 
 BLOCK = 512  # float32 points per block (half in float64), so that units stay in the L1 cache
@@ -63,7 +63,7 @@ def _four_weights(weights, stride, n, i):
     return wa, wb, wc, wd
 
 
-@kernel
+@subkernel
 def _weighted_sums(units, before, after, width, n, weights, biases):
     """Set the units of a layer to their biases plus the weighted sums of the layer below.
 
@@ -94,7 +94,7 @@ def _weighted_sums(units, before, after, width, n, weights, biases):
                     other[p] += va * a[p] + vb * b[p] + vc * c[p] + vd * d[p]
 
 
-@kernel
+@subkernel
 def _apply_selu(units, first, last, n):
     units = borrowed(units)
     _, top, bottom = _constants(units.dtype)
@@ -107,7 +107,7 @@ def _apply_selu(units, first, last, n):
             unit[p] = top * max(x, zero) + (bottom * e - bottom)
 
 
-@kernel
+@subkernel
 def _forward_output(units, before, after, n, weights):
     """Set the output unit, row ``after``, to tanh of its bias plus the weighted sum of its sources.
 
@@ -261,7 +261,7 @@ def _add_four(gradient, n, o, a, b, c, d):
         gradient[o + 3] += d
 
 
-@kernel
+@subkernel
 def _backward_layer(row, at, units, before, fan_in, slopes, width, below, spare, n, gradient):
     """Add the derivatives with respect to a layer's weights and its source units' biases.
 
