@@ -402,7 +402,7 @@ def find_spikes(x, step, low, high):
     values, counts = np.unique(x, return_counts=True)
     if len(values) <= 2 or (not step and len(x) >= FEW_VALUES * len(values)):
         return values
-    is_bound = np.isin(values, (low, high)) if not step else np.zeros(len(values), dtype=bool)
+    is_bound = np.isin(values, () if step else (low, high))
     is_frequent = counts >= max(MIN_SPIKE_ROWS, MIN_SPIKE_SHARE * len(x))
     found = []
     for i in np.flatnonzero(is_bound | is_frequent):

@@ -276,7 +276,8 @@ class ConditionalMoments:
     """Conditional expectations of the missing numbers of rows under each component.
 
     They follow from the precision matrices of all numbers, so that a row needs only the Cholesky
-    factor of a matrix of its missing numbers.
+    factor of a matrix of its missing numbers. If no row has missing numbers, no precision matrix is
+    computed.
 
     Parameters
     ----------
