@@ -10,7 +10,7 @@ Clamped variables are skipped. X and log_weights are changed in place.
 
 import numpy as np
 
-from ._jit import assume_distinct, borrowed, inlined, kernel, lowest_bit
+from ._jit import assume_distinct, borrowed, inlined, kernel, lowest_bit, subkernel
 from .elimination import draw_categorical
 from .exponential import LONG_RANGE, exponential
 from .layers import BLOCK, N_STREAMS, copy_rows, logistic_noise, n_words, start_streams, uniforms
@@ -39,7 +39,7 @@ def sweep_tables(
         )
 
 
-@kernel
+@subkernel
 def sweep_chain(
     conditionals, reference, reference_start, betas, order, x, fixed, scores, entry, rng
 ):

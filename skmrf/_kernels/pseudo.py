@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._jit import inlined, kernel
+from ._jit import inlined, kernel, subkernel
 from .exponential import LONG_RANGE, exponential
 from .tables import fill_entries
 
@@ -128,7 +128,7 @@ def pair_sites(
                 bias_gradient += errors[r]
 
 
-@kernel
+@subkernel
 def list_states(states, reference, ptr, index):
     """List the states of each row without reference states: index[ptr[r]:ptr[r + 1]] in row r."""
     size = 0
@@ -140,7 +140,7 @@ def list_states(states, reference, ptr, index):
         ptr[r + 1] = size
 
 
-@kernel
+@subkernel
 def group_by_state(ptr, index, state_ptr, members):
     """List the rows with each state k, members[state_ptr[k]:state_ptr[k + 1]]."""
     state_ptr[:] = 0
@@ -157,7 +157,7 @@ def group_by_state(ptr, index, state_ptr, members):
     state_ptr[0] = 0
 
 
-@kernel
+@subkernel
 def add_listed_rows(rows, ptr, index, totals):
     """Add rows[index[ptr[t]:ptr[t + 1]]] to each row t of totals, four at a time."""
     for t in range(totals.shape[0]):
@@ -174,7 +174,7 @@ def add_listed_rows(rows, ptr, index, totals):
             e += 1
 
 
-@kernel
+@subkernel
 def site_errors(states, first, starts, weights, site_log_p, scores):
     """Add log p(x_i | rest) of the variables first, first + 1, ... for each row.
 

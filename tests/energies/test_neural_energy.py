@@ -2,15 +2,12 @@
 
 from itertools import pairwise
 
-import numba
 import numpy as np
 import pytest
 import twins
-from numba.core.dispatcher import Dispatcher
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import enumerate_states
 
-from skmrf._kernels import networks
 from skmrf._kernels._jit import read_only
 from skmrf._kernels.networks import BLOCK, network_gradients, network_values
 from skmrf._utils.phases import CliquePoints, States
@@ -473,12 +470,3 @@ def test_invalid_states_raise(code, seed):
         ValueError, match="Variable 1 has the state codes 0 to 2, but row 1 of X holds "
     ):
         energy.log_potential(X)
-
-
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="needs compiled functions")
-def test_functions_of_kernels_are_not_compiled_on_their_own():
-    """A process that compiles a kernel would use other machine code than one that loads it."""
-    for name, function in vars(networks).items():
-        if isinstance(function, Dispatcher) and name.startswith("_"):
-            options = function.targetoptions
-            assert options.get("forceinline") or options.get("inline") == "always", name

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import twins
 from numba import config
+from numba.core.dispatcher import Dispatcher
 from numba.core.errors import TypingError
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import ThreadpoolController
@@ -26,7 +27,9 @@ from skmrf._kernels._jit import (
 from skmrf._kernels.belief import TINY
 from skmrf._kernels.bipartite import fill_beliefs
 from skmrf._kernels.elimination import block_offsets
+from skmrf._kernels.gibbs import sweep_tables
 from skmrf._kernels.label_trees import add_observed_products, add_observed_scores
+from skmrf._kernels.networks import network_gradients, network_values
 from skmrf._kernels.ordering import (
     adjacency_bits,
     greedy_order,
@@ -37,6 +40,7 @@ from skmrf._kernels.ordering import (
 )
 from skmrf._kernels.products import find_product, multiply
 from skmrf._kernels.propagation import sift_down, sift_up
+from skmrf._kernels.pseudo import pair_sites
 from skmrf._utils.codes import STATE
 from skmrf._utils.label_graphs import LabelGraphs
 from skmrf.energies import FactorGraph
@@ -50,6 +54,29 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:divide by zero encountered in log:RuntimeWarning"),
 ]
+
+
+# Compilation ------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="needs compiled functions")
+@pytest.mark.parametrize(
+    "function",
+    [network_gradients, network_values, pair_sites, sweep_tables],
+    ids=lambda f: f.__name__,
+)
+def test_functions_of_kernels_are_not_compiled_on_their_own(function):
+    """A process that compiles a kernel would use other machine code than one that loads it."""
+    pending, is_part = [function], {}
+    while pending:
+        f = pending.pop().py_func
+        called = [f.__globals__.get(name) for name in f.__code__.co_names]
+        pending += [g for g in called if isinstance(g, Dispatcher) and g not in is_part]
+        for g in pending:
+            options = g.targetoptions
+            is_part[g] = options.get("forceinline") or options.get("inline") == "always"
+    assert is_part
+    assert all(is_part.values()), is_part
 
 
 # Elimination ------------------------------------------------------------------------------
