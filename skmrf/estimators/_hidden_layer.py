@@ -19,7 +19,7 @@ from ..learners.exact import DeviceExact
 from ..structure.chow_liu import fit_pairwise_forest, fit_tree, pair_couplings
 from ..training import AdaptiveRate, initial_values, loop
 from ..training.data_moments import effective_rows
-from ..training.held_out import layered_score
+from ..training.held_out import annealed_log_likelihoods, layered_score
 from ..training.penalties import make_penalty
 from ..training.preconditioning import LayerPreconditioner, PreconditionedSGD
 from ._training import complete_states, rows_of_log_partition
@@ -28,7 +28,6 @@ from ._weight_decay import (
     choose,
     is_preconditioned,
     preconditioned_settings,
-    score_rows,
     split_rows,
 )
 
@@ -416,7 +415,7 @@ def keep_short_fit(choice, data, parameters, state):
     weights = normalized_weights(rows.log_weights, len(rows.X))
 
     def score(energy):
-        return weights @ score_rows(energy, rows, rows.X, parameters.device)
+        return weights @ annealed_log_likelihoods(energy, rows, rows.X, parameters.device)
 
     # Training has used these rows, the short fit has not. So no overfitting can reduce this score.
     loss = choice.score - score(reached)

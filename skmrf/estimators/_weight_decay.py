@@ -1,6 +1,5 @@
 """Weight decay and learning rate of Boltzmann machines, chosen by held-out log-likelihoods."""
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,13 +9,13 @@ from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import as_numpy, is_numpy
 from .._utils.rows import column_means, count_rows, is_mapped, sample_weights
-from ..energies import LayeredEnergy, PairwiseEnergy, SemiRestrictedEnergy
-from ..exact.expectations import exact_model, quick_exact_model
+from ..energies import PairwiseEnergy, SemiRestrictedEnergy
+from ..exact.expectations import exact_model
 from ..learners import PCD, PTT, Exact
 from ..learners.base import has_missing
-from ..likelihood import ais
 from ..structure.chow_liu import fit_pairwise_forest
 from ..training.data_moments import effective_rows
+from ..training.held_out import annealed_log_likelihoods
 from ..training.initial_values import independent_columns
 from ..training.preconditioning import (
     CoupledLayerPreconditioner,
@@ -30,7 +29,7 @@ from ._training import complete_states, random_states, run_unless_divergent
 
 STRENGTHS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # alpha times the number of rows, of hidden weights
 COUPLED_STRENGTHS = (3000.0, 1000.0, 300.0, 100.0, *STRENGTHS)  # with couplings
-MIN_GAIN = 2.0  # standard errors above independent columns, if no pair of columns is dependent
+MIN_GAIN = 2.0  # standard errors of a clear difference
 FIRST_STRENGTH, FIRST_COUPLED_STRENGTH = 10.0, 3.0  # the latter with couplings and hidden units
 STRENGTH_OF_STARTS = 3.0  # a stronger penalty could hide the differences of initial models
 LAYER_RATES, PAIR_RATES = (0.2, 0.05), (0.05,)  # of the preconditioned gradient
@@ -44,18 +43,13 @@ MAX_LAYER_UPDATES, UPDATES_TIMES_WEIGHTS = (6000, 12_000), 3e8
 ROWS_PER_UPDATE = 5  # for the largest number of updates between these two
 MAX_COUPLED_UPDATES, COUPLED_UPDATES_TIMES_WEIGHTS = 24_000, 1e9  # couplings and hidden units
 SHORT, MAX_SHORT_UPDATES = 3, 4000  # a fit that compares strengths has a third of the updates
-N_TEMPERATURES, MIN_CHAINS, MAX_CHAINS = (1000, 4000), 64, 256
-NARROW = 0.2  # nats; width of an interval of log Z for which the first length is enough
 MAX_EXACT = 20  # columns without hidden units, for which an exact gradient takes a few milliseconds
 PATH_ITERATIONS, PATH_GAIN = 100, 1e-5  # of their fits at most; nats, at which a fit ends
 MAX_CROSS_VALIDATED = 10_000  # rows of the comparison by exact gradients; with more, one split
-MAX_SUMMED = 12  # units whose states are summed exactly, in less time than annealing takes
-N_DEVICE_CHAINS = 128  # the default of ais, so that a device compiles nothing for a later log Z
-MAX_SCORE_WORK = 1e8  # draws of the first run in one direction, if more than MIN_CHAINS are moved
 
 
 class Choice(NamedTuple):
-    """Chosen strength of the weight decay and learning rate, and a model of a short fit with both.
+    """Chosen strength of the weight decay and learning rate, and the model of the best short fit.
 
     Attributes
     ----------
@@ -64,7 +58,7 @@ class Choice(NamedTuple):
     rate : float
         Initial learning rate.
     energy : BipartiteEnergy, PairwiseEnergy or SemiRestrictedEnergy
-        Model of a short fit with both, or the initial model if nothing was compared.
+        Model of the best short fit, or the initial model if nothing was compared.
     is_interrupted : bool
         Whether Ctrl-C ended the choice.
     score : float
@@ -194,7 +188,8 @@ def choose(energy, data, parameters, known=None, *, compare_given=False, before=
     then, with couplings, shrinkage towards a Chow-Liu forest instead of zero. Weaker strengths
     follow while they are better. If none is, stronger ones follow. With couplings, the strongest
     penalty is chosen if the forest has no edge, unless the best candidate is clearly better than
-    independent columns.
+    independent columns. Without couplings, fits with all updates compare the rates again if the
+    larger one is better by less than two standard errors. Longer fits need smaller rates.
 
     Parameters
     ----------
@@ -392,13 +387,14 @@ class _Comparison:
                 self._improve(other(self.first.start, self.train), None, at, rates[0])
             if starts:
                 start = self.best.start
-            for rate in rates[1:]:
-                self._improve(start, centre, at, rate)
+            unclear = [r for r in rates[1:] if self._improve(start, centre, at, r) is None]
             if before is None and around_forest[1] is not None:
                 self._improve(*around_forest, at, self.best.rate)
             self._search(at)
+            for rate in unclear:
+                self._compare_whole_fits(rate)
             if around_forest[1] is None and not self._is_better_than_independent():
-                self.best = self.first
+                self.best, self.row_scores = self.first, None
                 self._improve(self.first.start, None, 0, rates[0])
         except KeyboardInterrupt:
             return self.best._replace(is_interrupted=True)
@@ -409,11 +405,14 @@ class _Comparison:
         is_compared = _has_couplings(self.first.start) and len(self.strengths) > 1
         if self.row_scores is None or not is_compared:
             return True
-        gains = self.row_scores - _independent_scores(self.train, self.test)
-        weights = normalized_weights(self.test.log_weights, len(gains))
-        gain = weights @ gains
-        std_error = np.sqrt(weights**2 @ (gains - gain) ** 2)
-        return gain > MIN_GAIN * std_error
+        gain, error = self._mean(self.row_scores - _independent_scores(self.train, self.test))
+        return gain > MIN_GAIN * error
+
+    def _mean(self, scores):
+        """Return the mean of scores of the held-out rows, and its standard error."""
+        weights = normalized_weights(self.test.log_weights, len(scores))
+        mean = float(weights @ scores)
+        return mean, np.sqrt(weights**2 @ (scores - mean) ** 2)
 
     def _index(self, alpha):
         """Return the index of the strength that is nearest to ``alpha``."""
@@ -430,62 +429,50 @@ class _Comparison:
                 break
 
     def _improve(self, start, centre, at, rate):
-        """Fit a candidate; return whether it is the best one so far."""
-        strength, n_train = self.strengths[at], effective_rows(self.train)
-        model = _fit(start, self.train, self.parameters, strength / n_train, rate, centre)
+        """Fit a candidate; return whether it is the best one so far, or None if this is unclear."""
+        model, row_scores = self._evaluate(start, centre, at, rate)
         if model is None:
             return False
-        row_scores = score_rows(model, self.test, self.modes, self.parameters.device)
-        weights = normalized_weights(self.test.log_weights, len(row_scores))
-        score = float(weights @ row_scores)
-        is_better = score > self.best.score
-        if is_better:
-            self.row_scores = row_scores
-            alpha = strength / self.n_effective
-            self.best = Choice(alpha, rate, model, score=score, start=start, centre=centre)
-        return is_better
+        if self.row_scores is not None:
+            loss, error = self._mean(self.row_scores - row_scores)
+            if loss >= 0.0:
+                return None if loss < MIN_GAIN * error else False
+        self.row_scores = row_scores
+        alpha, score = self.strengths[at] / self.n_effective, self._mean(row_scores)[0]
+        self.best = Choice(alpha, rate, model, score=score, start=start, centre=centre)
+        return True
+
+    def _compare_whole_fits(self, rate):
+        """Choose a smaller rate if fits with all updates have a higher score with it."""
+        if _has_couplings(self.best.start):
+            return  # all updates of a model with couplings take too long
+        given = self.best.start, self.best.centre, self._index(self.best.alpha)
+        _, scores = self._evaluate(*given, self.best.rate, is_short=False)
+        _, others = self._evaluate(*given, rate, is_short=False)
+        if others is not None and (scores is None or self._mean(others - scores)[0] > 0.0):
+            self.best = self.best._replace(rate=rate)
+
+    def _evaluate(self, start, centre, at, rate, *, is_short=True):
+        """Return the model of a candidate and its scores of the held-out rows, or twice None."""
+        alpha = self.strengths[at] / effective_rows(self.train)
+        model = _fit(start, self.train, self.parameters, alpha, rate, centre, is_short)
+        if model is None:
+            return None, None
+        how = self.test, self.modes, self.parameters.device
+        row_scores = annealed_log_likelihoods(model, *how)
+        return (model, row_scores) if np.isfinite(row_scores).all() else (None, None)
 
 
-def _fit(energy, data, parameters, alpha, rate, centre=None):
-    """Return the model of a short fit, or None if its parameters do not stay finite."""
+def _fit(energy, data, parameters, alpha, rate, centre, is_short):
+    """Return the model of a fit, or None if its parameters do not stay finite."""
     learner = PCD()
     settings = parameters.settings(
         learner, energy, data, alpha=alpha, centre=centre, default_optimizer="adam",
         interruptible=False,
     )  # fmt: skip
     settings = replace(settings, complete=False)
-    settings = preconditioned_settings(settings, energy, data, rate, is_short=True)
+    settings = preconditioned_settings(settings, energy, data, rate, is_short=is_short)
     return run_unless_divergent(energy, learner, data, settings)
-
-
-def score_rows(energy, rows, start, device):
-    """Return the log-likelihood of each row, with log Z or the upper limit of a quick log Z.
-
-    Reverse chains that begin at ``start`` raise the limit if annealing misses the data's modes. If
-    the interval of log Z is wide, a second run has four times as many temperatures.
-    """
-    exact = _small_sum(energy)
-    if exact is not None:
-        return energy.log_marginal(rows.X) - exact.log_partition(energy)
-    n_affordable = MAX_SCORE_WORK / (N_TEMPERATURES[0] * energy.sweep_work)
-    n_chains = int(np.clip(n_affordable, MIN_CHAINS, MAX_CHAINS))
-    n_chains = n_chains if device == "cpu" else N_DEVICE_CHAINS
-    how = {"n_chains": n_chains, "start": start, "random_state": 0, "device": device}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
-        for n_temperatures in N_TEMPERATURES:
-            log_z = ais(energy, n_temperatures=n_temperatures, **how)
-            if log_z.upper - log_z.lower <= NARROW:
-                break
-    return energy.log_marginal(rows.X) - log_z.upper
-
-
-def _small_sum(energy):
-    """Return an exact method for log Z that is faster than annealing, or None."""
-    n_summed = n_visible = len(energy.visible_states)
-    if isinstance(energy, LayeredEnergy):
-        n_summed = min(n_visible, len(energy.n_states) - n_visible)
-    return quick_exact_model(energy) if n_summed <= MAX_SUMMED else None
 
 
 def _independent_scores(train, test):

@@ -80,10 +80,10 @@ class RBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EnergyEstimator):
         of rows, it compares initial weights, unless ``init_visible_bias="zeros"``: small random
         weights, hidden units that have the couplings of a Chow-Liu tree, and larger random weights.
         With the best ones, it compares two learning rates. Then weaker strengths (1, 0.3, 0.1)
-        follow while they are better, else stronger ones (10, 30). With fewer than 50 rows, other
-        penalties than "l2" and in :meth:`partial_fit`, "auto" is 10 divided by the number of rows,
-        and initial weights are small and random. The first call of :meth:`partial_fit` counts as at
-        least 1000 rows.
+        follow while they are better, else stronger ones (10, 30). If the larger rate was not
+        clearly better, whole fits compare both. With fewer than 50 rows, other penalties than "l2"
+        and in :meth:`partial_fit`, "auto" is 10 divided by the number of rows, and initial weights
+        are small and random. The first call of :meth:`partial_fit` counts as at least 1000 rows.
     batch_size : int, default=500
         Number of rows in a minibatch. The scale of the gradient does not depend on it.
     max_iter : int, optional

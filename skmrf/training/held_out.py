@@ -1,4 +1,6 @@
-"""Scores of models on held-out rows, for early stopping."""
+"""Scores of models on held-out rows, for early stopping and to choose parameters."""
+
+import warnings
 
 import numpy as np
 
@@ -9,16 +11,20 @@ from .._utils.rows import dense_rows, has_missing
 from ..energies import LayeredEnergy
 from ..energies.bipartite import sum_softplus
 from ..energies.conditionals import as_matrix
-from ..exact import expectations
+from ..exact.expectations import exact_model, quick_exact_model
 from ..exact.tree_decomposition import forecast
 from ..inference import row_queries
 from ..learners.exact import DeviceExact, likelihood_on_device
 from ..learners.pseudo_likelihood import site_log_likelihood
-from ..likelihood import log_partition_bounds
+from ..likelihood import ais, log_partition_bounds
 
 MAX_TABLE_ENTRIES = 2**20  # of elimination, for an exact log-likelihood
-MAX_LAYER_SIZE = 12  # for an exact log-likelihood
+MAX_LAYER_SIZE = 12  # for an exact log-likelihood, which takes less time than annealing
 N_SITES = 16  # of each row, for a pseudo-likelihood
+NARROW = 0.2  # nats; width of an interval of log Z for which the first length is enough
+N_TEMPERATURES, MIN_CHAINS, MAX_CHAINS = (1000, 4000), 64, 256
+N_DEVICE_CHAINS = 128  # the default of ais, so that a device compiles nothing for a later log Z
+MAX_WORK = 1e8  # draws of the first run in one direction, if more than MIN_CHAINS are moved
 NO_COMPLETE_ROW = (
     "This model is too large to score held-out rows with missing entries, but each held-out row "
     "has a missing entry. Set early_stopping=False."
@@ -77,7 +83,7 @@ def log_likelihoods(energy):
     callable
         Function ``(energy, rows) -> ndarray of shape (n_rows,)``, in nats. The rows are a Batch.
     """
-    model = expectations.exact_model(energy)
+    model = exact_model(energy)
 
     def score_rows(energy, rows):
         sums = row_queries.row_log_partitions(energy, rows.X, exact=True)
@@ -119,8 +125,7 @@ def layered_score(energy, held_out, device=None):
     weights = normalized_weights(held_out.log_weights, held_out.X.shape[0])
     device = None if device is not None and device.is_processor else device
     n_visible, n_hidden = energy.weights.shape
-    smallest = min(n_visible, n_hidden) if isinstance(energy, LayeredEnergy) else n_visible
-    if smallest <= MAX_LAYER_SIZE:
+    if _n_summed(energy) <= MAX_LAYER_SIZE:
         is_layered = isinstance(energy, LayeredEnergy)
         if device is not None and is_layered and DeviceExact.fits(energy, held_out, device):
             likelihood = likelihood_on_device(energy, held_out, device)
@@ -146,6 +151,52 @@ def layered_score(energy, held_out, device=None):
     rows = np.hstack([X, sites.T]).astype(np.int32)
     score = device.weighted_sum(terms, lambda _: 0.0, identity, rows, weights)
     return lambda energy, _: score.value(energy.theta)
+
+
+def _n_summed(energy):
+    """Return the number of units whose states an exact log Z of a model with two states sums."""
+    n_visible = len(energy.visible_states)
+    if not isinstance(energy, LayeredEnergy):
+        return n_visible
+    return min(n_visible, len(energy.n_states) - n_visible)
+
+
+def annealed_log_likelihoods(energy, rows, start, device):
+    """Return the log-likelihood of each row, with log Z or the upper limit of a quick log Z.
+
+    Reverse chains that begin at ``start`` raise the limit if annealing misses the data's modes. If
+    the interval of log Z is wide, a second run has four times as many temperatures.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy, PairwiseEnergy or SemiRestrictedEnergy
+        Model.
+    rows : Batch
+        Complete rows.
+    start : ndarray of shape (n_starts, n_variables)
+        Rows from which reverse chains start.
+    device : str
+        Device of the chains.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Log-likelihoods in nats.
+    """
+    exact = quick_exact_model(energy) if _n_summed(energy) <= MAX_LAYER_SIZE else None
+    if exact is not None:
+        return energy.log_marginal(rows.X) - exact.log_partition(energy)
+    n_affordable = MAX_WORK / (N_TEMPERATURES[0] * energy.sweep_work)
+    n_chains = int(np.clip(n_affordable, MIN_CHAINS, MAX_CHAINS))
+    n_chains = n_chains if device == "cpu" else N_DEVICE_CHAINS
+    how = {"n_chains": n_chains, "start": start, "random_state": 0, "device": device}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
+        for n_temperatures in N_TEMPERATURES:
+            log_z = ais(energy, n_temperatures=n_temperatures, **how)
+            if log_z.upper - log_z.lower <= NARROW:
+                break
+    return energy.log_marginal(rows.X) - log_z.upper
 
 
 def _pseudo_log_likelihoods(energy, X, sites):

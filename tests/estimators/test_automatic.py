@@ -22,7 +22,7 @@ from skmrf.learners import CD, PCD, Exact, PseudoLikelihood
 from skmrf.likelihood import ais
 from skmrf.samplers.gibbs_queries import draw
 from skmrf.structure.chow_liu import fit_tree
-from skmrf.training import regularization
+from skmrf.training import held_out, regularization
 from skmrf.training.penalties import make_penalty
 
 
@@ -538,9 +538,9 @@ def test_choice_of_alpha_anneals_back_from_training_rows(monkeypatch, seed):
         starts.append(set(map(tuple, start)))
         return ais(energy, start=start, **options)
 
-    monkeypatch.setattr(_weight_decay, "ais", record)
+    monkeypatch.setattr(held_out, "ais", record)
     monkeypatch.setattr(_weight_decay, "MAX_EXACT", 0)
-    X = np.random.default_rng(seed).integers(0, 2, size=(100, _weight_decay.MAX_SUMMED + 1))
+    X = np.random.default_rng(seed).integers(0, 2, size=(100, held_out.MAX_LAYER_SIZE + 1))
     BoltzmannMachine(states=(0, 1), max_iter=5, random_state=seed).fit(X)
     assert len(starts) >= 3
     assert all(rows and rows <= set(map(tuple, X)) for rows in starts)
@@ -572,11 +572,11 @@ def test_boltzmann_machine_shrinks_couplings_towards_a_tree(seed):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_strong_penalty_with_hidden_units_leaves_a_tree(monkeypatch, seed):
     """The couplings stay near those of the tree, and the weights of hidden units vanish."""
-    scores = iter([0.0, 0.0, 1.0, -1.0])  # of two rates, of the tree and of another strength
+    scores = iter(np.array([[0.0], [0.0], [1.0], [-1.0]]))  # two rates, tree, another strength
     monkeypatch.setattr(_weight_decay, "COUPLED_STRENGTHS", (300.0, 100.0))
     monkeypatch.setattr(_weight_decay, "FIRST_COUPLED_STRENGTH", 300.0)
     monkeypatch.setattr(_weight_decay, "_fit", lambda energy, *_: energy)
-    monkeypatch.setattr(_weight_decay, "score_rows", lambda *_: np.array([next(scores)]))
+    monkeypatch.setattr(_weight_decay, "annealed_log_likelihoods", lambda *_: next(scores))
     X = copied_rows(np.random.default_rng(seed), 120)
     model = BoltzmannMachine(n_components=4, states=(0, 1), max_iter=300, random_state=0).fit(X)
     tree = model._centre["coupling"]

@@ -15,6 +15,9 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
+from estimator_models import SMALL as FEW_BYTES
+from estimator_models import assert_same as assert_same_model
+from estimator_models import bits, every, quick
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -478,3 +481,32 @@ def test_memory_of_a_memory_map(options, n_columns, block, tmp_path, monkeypatch
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < rows.nbytes
+
+
+# Resuming ---------------------------------------------------------------------------------
+
+
+@every
+def test_resumes_bit_for_bit(learner, tmp_path):
+    X = bits()
+    whole = quick(6, learner, 4).fit(X)
+    half = quick(6, learner, 2, warm_start=True).fit(X)
+    half = pickle.loads(pickle.dumps(half)).fit(X)
+    assert_same_model(whole, half)
+    assert half.n_iter_ == whole.n_iter_ == 4
+    whole = quick(6, learner, 4, optimizer="adam").fit(X)
+    parts = quick(6, learner, optimizer="adam").partial_fit(X).partial_fit(X)
+    joblib.dump(parts, tmp_path / "model.joblib")
+    parts = joblib.load(tmp_path / "model.joblib").partial_fit(X).partial_fit(X)
+    assert_same_model(whole, parts)
+    assert whole.history_.keys() == parts.history_.keys()
+    assert parts.score(X) == whole.score(X)
+
+
+@pytest.mark.long
+def test_resumed_fits_have_the_same_log_z():
+    X = bits()
+    whole = quick(12, max_iter=2, max_bytes=FEW_BYTES, optimizer="adam").fit(X)
+    parts = quick(12, max_bytes=FEW_BYTES, optimizer="adam").partial_fit(X).partial_fit(X)
+    assert whole.log_partition_method_ == "ais"
+    assert_array_equal(whole.score_samples(X), parts.score_samples(X))

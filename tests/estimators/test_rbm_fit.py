@@ -1,12 +1,10 @@
 """Tests of the training of RBM."""
 
-import pickle
 import tracemalloc
 import warnings
 from functools import cache
 from types import SimpleNamespace
 
-import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -28,7 +26,7 @@ from skmrf.estimators._weight_decay import STRENGTHS
 from skmrf.learners import PCD, Exact
 from skmrf.likelihood import log_partition_bounds
 from skmrf.structure.chow_liu import fit_tree
-from skmrf.training import initial_values
+from skmrf.training import held_out, initial_values
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -106,10 +104,10 @@ def test_scores_of_small_models_are_exact(kind, monkeypatch, seed):
         "coupled layers": SemiRestrictedEnergy(coupling, *arrays),
     }[kind]
     X = rng.integers(0, 2, size=(20, 6)).astype(STATE)
-    score = _weight_decay.score_rows(energy, Batch(X), X, "cpu").mean()
+    score = held_out.annealed_log_likelihoods(energy, Batch(X), X, "cpu").mean()
     assert score == pytest.approx(true_score(energy, X), rel=1e-6)
-    monkeypatch.setattr(_weight_decay, "MAX_SUMMED", 2)
-    bound = _weight_decay.score_rows(energy, Batch(X), X, "cpu").mean()
+    monkeypatch.setattr(held_out, "MAX_LAYER_SIZE", 2)
+    bound = held_out.annealed_log_likelihoods(energy, Batch(X), X, "cpu").mean()
     assert score - 0.5 < bound < score
 
 
@@ -140,6 +138,24 @@ def test_rates_that_diverge_are_not_chosen(monkeypatch, seed):
 
 
 @pytest.mark.parametrize(
+    ("short", "whole", "rate"), [(0.1, -1.0, 0.05), (0.1, 1.0, 0.2), (9.0, -1.0, 0.2)]
+)
+def test_whole_fits_compare_the_rates_if_short_ones_are_unclear(monkeypatch, short, whole, rate):
+    """The larger rate has scores that are higher by one of two numbers, with an error of 0.2."""
+    gains, noise = [], np.tile([-1.0, 1.0], 12)
+
+    def fit(energy, *others):
+        *_, rate, _, is_short = others
+        gains.append((short if is_short else whole) + noise if rate == 0.2 else 0.0 * noise)
+        return energy
+
+    monkeypatch.setattr(_weight_decay, "_fit", fit)
+    monkeypatch.setattr(_weight_decay, "annealed_log_likelihoods", lambda *_: gains[-1])
+    assert quick(alpha="auto", max_iter=1).fit(bits()).learning_rate_ == rate
+    assert len(gains) == 6 + 2 * (short < 1)
+
+
+@pytest.mark.parametrize(
     ("best", "compared"),
     [
         (3.0, [3.0, 3.0, 3.0, 1.0, 10.0]),
@@ -152,14 +168,16 @@ def test_strengths_are_compared_while_they_improve(monkeypatch, best, compared):
     """The score falls with the distance from the best one. There are two rates and two centres."""
     strengths, centres = [], []
 
-    def fit(energy, data, _, alpha, __, centre):
+    def fit(energy, data, _, alpha, __, centre, ___):
         strengths.append(round(alpha * len(data.X), 9))
         centres.append(centre)
         return energy
 
     monkeypatch.setattr(_weight_decay, "_fit", fit)
     monkeypatch.setattr(
-        _weight_decay, "score_rows", lambda *_: np.array([-abs(np.log(strengths[-1] / best))])
+        _weight_decay,
+        "annealed_log_likelihoods",
+        lambda *_: np.array([-abs(np.log(strengths[-1] / best))]),
     )
     model = BoltzmannMachine(n_components=2, states=(0, 1), max_iter=1, random_state=0)
     assert model.fit(bits()).alpha_ == pytest.approx(best / len(bits()))
@@ -171,7 +189,7 @@ def test_comparison_starts_at_the_choice_for_fewer_hidden_units(monkeypatch):
     """A strength of 30 and shrinkage towards a forest are best, with any number of units."""
     compared = []
 
-    def fit(energy, data, _, alpha, __, centre):
+    def fit(energy, data, _, alpha, __, centre, ___):
         compared.append((energy.n_variables - 12, round(alpha * len(data.X)), centre is not None))
         return energy
 
@@ -181,7 +199,7 @@ def test_comparison_starts_at_the_choice_for_fewer_hidden_units(monkeypatch):
 
     monkeypatch.setattr(_weight_decay, "MAX_EXACT", 0)
     monkeypatch.setattr(_weight_decay, "_fit", fit)
-    monkeypatch.setattr(_weight_decay, "score_rows", score)
+    monkeypatch.setattr(_weight_decay, "annealed_log_likelihoods", score)
     X = bits(400)
     model = BoltzmannMachine(n_components="auto", states=(0, 1), max_iter=1, random_state=0).fit(X)
     assert (model.n_components_, model.alpha_) == (32, pytest.approx(30 / 400))
@@ -222,7 +240,7 @@ def test_initial_weights_of_a_tree_are_compared(monkeypatch, seed):
 
 
 def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):
-    calls, score = [], _weight_decay.score_rows
+    calls, score = [], held_out.annealed_log_likelihoods
 
     def interrupted(*args):
         calls.append(1)
@@ -230,7 +248,7 @@ def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):
             raise KeyboardInterrupt
         return score(*args)
 
-    monkeypatch.setattr(_weight_decay, "score_rows", interrupted)
+    monkeypatch.setattr(_weight_decay, "annealed_log_likelihoods", interrupted)
     with pytest.warns(ConvergenceWarning, match="Interrupted while alpha was chosen"):
         model = RBM(2, max_iter=900, random_state=seed).fit(bits())
     assert not model.converged_
@@ -447,33 +465,7 @@ def test_early_stopping(n_columns):
         assert_same(model, clone(model).fit(sp.csr_array(X)))
 
 
-# Resuming ---------------------------------------------------------------------------------
-
-
-@every
-def test_resumes_bit_for_bit(learner, tmp_path):
-    X = bits()
-    whole = quick(6, learner, 4).fit(X)
-    half = quick(6, learner, 2, warm_start=True).fit(X)
-    half = pickle.loads(pickle.dumps(half)).fit(X)
-    assert_same(whole, half)
-    assert half.n_iter_ == whole.n_iter_ == 4
-    whole = quick(6, learner, 4, optimizer="adam").fit(X)
-    parts = quick(6, learner, optimizer="adam").partial_fit(X).partial_fit(X)
-    joblib.dump(parts, tmp_path / "model.joblib")
-    parts = joblib.load(tmp_path / "model.joblib").partial_fit(X).partial_fit(X)
-    assert_same(whole, parts)
-    assert whole.history_.keys() == parts.history_.keys()
-    assert parts.score(X) == whole.score(X)
-
-
-@pytest.mark.long
-def test_resumed_fits_have_the_same_log_z():
-    X = bits()
-    whole = quick(12, max_iter=2, max_bytes=SMALL, optimizer="adam").fit(X)
-    parts = quick(12, max_bytes=SMALL, optimizer="adam").partial_fit(X).partial_fit(X)
-    assert whole.log_partition_method_ == "ais"
-    np.testing.assert_array_equal(whole.score_samples(X), parts.score_samples(X))
+# Jobs and partial fits --------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -555,11 +547,11 @@ def test_a_wide_interval_is_estimated_again(monkeypatch, width, lengths):
         runs.append(n_temperatures)
         return SimpleNamespace(lower=0.0, upper=width / len(runs))
 
-    monkeypatch.setattr(_weight_decay, "ais", annealed)
-    n = _weight_decay.MAX_SUMMED + 1
+    monkeypatch.setattr(held_out, "ais", annealed)
+    n = held_out.MAX_LAYER_SIZE + 1
     energy = PairwiseEnergy(np.zeros((n, n)), np.zeros(n))
     rows = SimpleNamespace(X=np.zeros((3, n), dtype=int))
-    scores = _weight_decay.score_rows(energy, rows, rows.X, "cpu")
+    scores = held_out.annealed_log_likelihoods(energy, rows, rows.X, "cpu")
     assert runs == lengths
     np.testing.assert_allclose(scores, -width / len(lengths))
 
