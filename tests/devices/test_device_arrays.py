@@ -175,10 +175,10 @@ def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "model"),
     [
-        *product(["codes", "probabilities", "floats", "threshold"], ["rbm"]),
-        *product(["codes"], ["pairs", "coupled layers"]),
-        ("threshold", "coupled layers"),
+        *[("codes", "rbm"), ("codes", "pairs"), ("threshold", "coupled layers")],
+        *(pytest.param(k, "rbm", marks=LONG) for k in ("probabilities", "floats", "threshold")),
         pytest.param("signs", "pairs", marks=LONG),
+        pytest.param("codes", "coupled layers", marks=LONG),
     ],
 )
 def test_rows_of_jax(kind, model):

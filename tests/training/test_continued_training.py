@@ -88,7 +88,9 @@ def test_partial_fit_continues_after_fit(estimator):
     estimator.set_params(max_iter=3)
 
 
-@pytest.mark.parametrize("kind", ["hidden units", "pairs", "tables"])
+@pytest.mark.parametrize(
+    "kind", ["hidden units", pytest.param("pairs", marks=pytest.mark.long), "tables"]
+)
 def test_partial_fit_after_convergence_keeps_the_likelihood(kind, seed):
     """A large learning rate would move the parameters far from the maximum."""
     rng = np.random.default_rng(seed)
@@ -120,7 +122,11 @@ def test_partial_fit_learns_from_small_calls(model, seed):
 
 @pytest.mark.parametrize(
     ("model", "learner"),
-    [(RBM(2), "pcd"), (RBM(2), "exact"), (BoltzmannMachine(states=(0, 1), n_components=1), "pcd")],
+    [
+        (RBM(2), "pcd"),
+        pytest.param(RBM(2), "exact", marks=pytest.mark.long),
+        (BoltzmannMachine(states=(0, 1), n_components=1), "pcd"),
+    ],
 )
 def test_partial_fits_of_similar_sizes_compile_once(model, learner):
     """Rows of weight 0 and unused minibatches change no result; rows of JAX have none of them."""

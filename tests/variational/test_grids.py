@@ -547,7 +547,12 @@ def nested_scores(kind, p, n_rows, seed):
 
 @pytest.mark.parametrize(
     ("kind", "p", "n_tables"),
-    [("independent", 20, 6), ("factors", 12, 6), ("chain", 6, 10), ("chain", 12, 6)],
+    [
+        ("factors", 12, 6),
+        ("chain", 12, 6),
+        pytest.param("independent", 20, 6, marks=pytest.mark.long),
+        pytest.param("chain", 6, 10, marks=pytest.mark.long),
+    ],
 )
 def test_more_rows_do_not_hurt(kind, p, n_tables, seed):
     """The score of new rows increases with the rows, also at the number of columns and twice it.
