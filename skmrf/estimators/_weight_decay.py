@@ -387,7 +387,10 @@ class _Comparison:
                 self._improve(other(self.first.start, self.train), None, at, rates[0])
             if starts:
                 start = self.best.start
-            unclear = [r for r in rates[1:] if self._improve(start, centre, at, r) is None]
+            unclear = []
+            for rate in rates[1:]:
+                if self._improve(start, centre, at, rate) is None:
+                    unclear.append(rate)
             if before is None and around_forest[1] is not None:
                 self._improve(*around_forest, at, self.best.rate)
             self._search(at)
