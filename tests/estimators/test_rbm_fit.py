@@ -230,13 +230,13 @@ def test_hidden_units_of_a_chow_liu_tree(n_hidden, seed):
 def test_initial_weights_of_a_tree_are_compared(monkeypatch, seed):
     """The columns are a chain with strong couplings."""
     rng = np.random.default_rng(seed)
-    X = np.cumsum(rng.random((300, 20)) < 0.05, axis=1) % 2 ^ rng.integers(2, size=(300, 1))
+    X = np.cumsum(rng.random((300, 13)) < 0.05, axis=1) % 2 ^ rng.integers(2, size=(300, 1))
     monkeypatch.setattr(_weight_decay, "MIN_LAYER_UPDATES", 600)
     monkeypatch.setattr(_weight_decay, "MAX_LAYER_UPDATES", (600, 600))
-    score = RBM(19, random_state=seed).fit(X).score(X)
+    score = RBM(12, random_state=seed).fit(X).score(X)
     monkeypatch.setattr(_hidden_layer, "tree_layers", lambda energy, *_, **__: energy)
-    without = RBM(19, random_state=seed).fit(X).score(X)
-    assert score > without + 0.5
+    without = RBM(12, random_state=seed).fit(X).score(X)
+    assert score > without + 0.1
 
 
 def test_ctrl_c_while_the_strength_is_chosen(monkeypatch, seed):
@@ -538,9 +538,9 @@ def test_rbm_learns_digits(mnist, learner, least, seed):
     assert model.score(test) > least
 
 
-@pytest.mark.parametrize(("width", "lengths"), [(0.1, [1000]), (0.3, [1000, 4000])])
+@pytest.mark.parametrize(("width", "lengths"), [(0.4, [1000]), (1.2, [1000, 4000])])
 def test_a_wide_interval_is_estimated_again(monkeypatch, width, lengths):
-    """Scores use the upper limit of the longest run, which is narrower."""
+    """Scores use the middle of a narrow interval, or the upper limit of the longest run."""
     runs = []
 
     def annealed(_, *, n_temperatures, **__):
@@ -553,7 +553,7 @@ def test_a_wide_interval_is_estimated_again(monkeypatch, width, lengths):
     rows = SimpleNamespace(X=np.zeros((3, n), dtype=int))
     scores = held_out.annealed_log_likelihoods(energy, rows, rows.X, "cpu")
     assert runs == lengths
-    np.testing.assert_allclose(scores, -width / len(lengths))
+    np.testing.assert_allclose(scores, -0.2 if len(lengths) == 1 else -0.6)
 
 
 @pytest.mark.parametrize("learner", ["pcd", "ptt"])
