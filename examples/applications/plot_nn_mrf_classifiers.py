@@ -12,7 +12,7 @@ is low for outliers. The example takes about twenty seconds.
 # Data
 # ----
 # The data sets are moons, circles, and two classes that are nearly linearly separable. There are
-# 400 training rows and 2,000 test rows.
+# 200 training rows and 2,000 test rows.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,7 +30,7 @@ from sklearn.svm import SVC
 
 from skmrf import NNMRFBayesClassifier, NNMRFClassifier
 
-N, N_TRAIN = 2400, 400
+N, N_TRAIN = 2200, 200
 linear, side = make_classification(
     N, n_features=2, n_redundant=0, n_clusters_per_class=1, flip_y=0, random_state=1
 )

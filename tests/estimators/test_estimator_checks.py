@@ -98,7 +98,6 @@ LONG_VARIANTS = [
     NNMRFBayesClassifier(
         NetworkPotentials("empty", QUICK, early_stopping=False, **SMALL), **NUMBERS
     ),
-    NNMRFBayesClassifier(NetworkPotentials("tree", **SMALL), **NUMBERS),
     NNMRFBayesClassifier(NetworkPotentials(max_iter=5)),
     NNMRFClassifier(),
     MRFImputer(NNMRFDensity(NetworkPotentials(**SMALL))),
@@ -110,6 +109,7 @@ SLOW_VARIANTS = [
     CRBMStructuredPredictor(4, max_iter=20),
     MRFImputer(),  # the default models
     NNMRFBayesClassifier(),
+    NNMRFBayesClassifier(NetworkPotentials("tree", **SMALL), **NUMBERS),
     NNMRFBayesClassifier(
         NetworkPotentials("tree", QUADRATURE, base=0.1, early_stopping=False, **SMALL), **NUMBERS
     ),

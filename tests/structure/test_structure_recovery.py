@@ -218,7 +218,7 @@ def test_tests_of_all_pairs_decide_which_edges_are_kept(seed):
     """Fewer edges are found if the rate is estimated without the tests of the other pairs."""
     n_edges = dict.fromkeys((WaldTests, KeptByEdgesOnly), 0)
     for k in range(3):
-        X = chain_rows(1000 * (seed + 1) + k, 200, 120, coupling=0.3)
+        X = chain_rows(1000 * (seed + 1) + k, 200, 90, coupling=0.3)
         for kind in n_edges:
             n_edges[kind] += len(learner("pseudo-likelihood", search=kind()).fit(X).edges_)
     assert n_edges[WaldTests] > n_edges[KeptByEdgesOnly]
