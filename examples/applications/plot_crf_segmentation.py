@@ -6,7 +6,7 @@ Each pixel of an image belongs to one of three regions, and its two features are
 Neighbouring pixels often belong to the same region. A conditional random field on a grid,
 ``CRF(graph="grid")``, learns from segmented images how the features and the neighbours predict the
 region. The baseline is a logistic regression that predicts each pixel separately. The example takes
-about ten seconds.
+about twenty seconds.
 """
 
 # %%

@@ -6,7 +6,7 @@ The task is to restore digits in which a patch is occluded or some pixels are fl
 binary outputs per row. The paper on belief propagation in conditional RBMs (Ping and Ihler, 2017)
 has the same task with larger images. Logistic regression predicts every pixel independently. The
 hidden units of :class:`~skmrf.CRBMStructuredPredictor` model the dependence between pixels. The
-example takes about ten seconds.
+example takes about a minute.
 """
 
 # %%
