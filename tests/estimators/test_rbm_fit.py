@@ -94,7 +94,7 @@ def test_default_training_learns_the_weights_of_separated_clusters(early_stoppin
 
 @pytest.mark.parametrize("kind", ["hidden layer", "pairs", "coupled layers"])
 def test_scores_of_small_models_are_exact(kind, monkeypatch, seed):
-    """Compare scores with enumeration; the scores of annealing are lower bounds."""
+    """Compare scores with enumeration; the scores of annealing are estimates."""
     rng = np.random.default_rng(seed)
     coupling = np.triu(rng.normal(size=(6, 6)), 1)
     coupling, arrays = coupling + coupling.T, [rng.normal(size=s) for s in ((6, 3), 6, 3)]
@@ -107,8 +107,8 @@ def test_scores_of_small_models_are_exact(kind, monkeypatch, seed):
     score = held_out.annealed_log_likelihoods(energy, Batch(X), X, "cpu").mean()
     assert score == pytest.approx(true_score(energy, X), rel=1e-6)
     monkeypatch.setattr(held_out, "MAX_LAYER_SIZE", 2)
-    bound = held_out.annealed_log_likelihoods(energy, Batch(X), X, "cpu").mean()
-    assert score - 0.5 < bound < score
+    estimate = held_out.annealed_log_likelihoods(energy, Batch(X), X, "cpu").mean()
+    assert 0.0 < abs(estimate - score) < 0.05
 
 
 @pytest.mark.long
