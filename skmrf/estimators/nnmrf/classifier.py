@@ -131,7 +131,8 @@ class NNMRFClassifier(TableClassifier):
         frame's column declares, otherwise those seen during fit.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes. They multiply the sample weights. A dict has a weight for each
-        class. "balanced" gives all classes the same total weight. None means weights of 1.
+        class. "balanced" makes the products of both weights have the same sum in each class. None
+        means weights of 1.
     n_jobs : int, optional
         Number of parallel jobs over members. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
@@ -347,13 +348,22 @@ class NNMRFClassifier(TableClassifier):
         """
         columns = read_columns(self, X, reset=True)
         y = check_target(self, X, y)
-        weights = check_sample_weight(sample_weight, len(y))
-        weights = np.ones(len(y)) if weights is None else weights
-        weights = weights * compute_sample_weight(self.class_weight, y)
+        weights = self._row_weights(y, sample_weight)
         is_used = weights > 0
         columns, y, weights = [column[is_used] for column in columns], y[is_used], weights[is_used]
         rows, weights, groups = merge_copies(columns, y, weights)
         return [column[rows] for column in columns], y[rows], weights, groups
+
+    def _row_weights(self, y, sample_weight):
+        """Return the products of the weights of rows and of their classes."""
+        weights = check_sample_weight(sample_weight, len(y))
+        weights = np.ones(len(y)) if weights is None else weights
+        if self.class_weight != "balanced":
+            return weights * compute_sample_weight(self.class_weight, y)
+        _, codes = np.unique(y, return_inverse=True)
+        totals = np.bincount(codes, weights)
+        shares = np.count_nonzero(totals) * totals / weights.sum()
+        return weights / np.where(shares > 0.0, shares, 1.0)[codes]
 
     def _screen(self, features, columns, targets, weights):
         """Return the screening of the columns, or None if no members are added."""

@@ -350,6 +350,8 @@ def learn_features(X, columns, names, column_types, categories, weights, n_knots
     """
     types = resolve_column_types(column_types, X, columns, names)
     given = _given_positions(column_types, names)
+    declared = declared_categories(X, np.ones(len(columns), dtype=bool))
+    given |= {j for j, known in enumerate(declared) if known is not None}
     types = [  # a detected column of whole numbers keeps its order
         "integer" if t == "categorical" and j not in given and c.dtype.kind in "iuf" else t
         for j, (t, c) in enumerate(zip(types, columns, strict=True))
