@@ -112,12 +112,12 @@ def _estimate(graph, chain, draws, max_width, rng):
     if (forward == -np.inf).all():
         return zero_probability_result("bpchain")
     every = np.repeat(graph.log_potential(draws.X) - draws.log_q, draws.counts)
-    found = enumerated.X
-    if (every > -np.inf).any():
+    found, n_possible = enumerated.X, np.count_nonzero(every > -np.inf)
+    if n_possible:
         found = np.repeat(draws.X, draws.counts, axis=0)[resample(every, len(every), rng)]
     found, _ = sweep(graph, found, spawn_generators(rng, len(found)), n_sweeps=N_BURN_IN)
     backward = chain.log_density(graph.flat, found) - graph.log_potential(found)
-    result = interval(forward, backward, max_width, rng, "bpchain")
+    result = interval(forward, backward, max_width, rng, "bpchain", n_possible=n_possible)
     log_q = chain.log_density(graph.flat, enumerated.X)
     ess = min(weights.effective_size(log_q, result.value), result.ess)
     upper = max(result.upper, result.value + result.std_error)

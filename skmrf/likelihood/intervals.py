@@ -145,16 +145,19 @@ def _bootstrap_means(values, rng):
     return np.concatenate(means)
 
 
-def _estimate_possible_mass(forward):
+def _estimate_possible_mass(n, n_possible):
     """Estimate the log-probability that a reference sample has a positive density, with its error.
 
-    A sample is possible if no potential is zero.
+    ``n_possible`` of ``n`` samples are possible: no potential is zero. If none is, the estimate is
+    that for one possible sample.
 
     The margin leads to an upper 97.5% limit. Reverse chains never enter zero potentials, so their
     mean weight estimates this mass divided by Z.
     """
-    n, k = len(forward), np.count_nonzero(forward > -np.inf)
-    limit = 1.0 if k == n else betaincinv(k + 1, n - k, 0.975)  # Clopper-Pearson interval
+    k = max(n_possible, 1)
+    limit = 1.0
+    if n_possible < n:
+        limit = betaincinv(n_possible + 1, n - n_possible, 0.975)  # Clopper-Pearson interval
     return np.log(k / n), np.log(limit * n / k), np.sqrt((1.0 - k / n) / k)
 
 
@@ -169,7 +172,17 @@ def _unseen_margin(forward, has_zeros, unseen_margin):
     return min(largest, unseen_margin)
 
 
-def interval(forward, backward, max_width, rng, method, *, has_zeros=False, unseen_margin=0.0):
+def interval(
+    forward,
+    backward,
+    max_width,
+    rng,
+    method,
+    *,
+    n_possible=None,
+    has_zeros=False,
+    unseen_margin=0.0,
+):
     """Estimate the log partition function and its interval from forward and reverse weights.
 
     Parameters
@@ -185,6 +198,9 @@ def interval(forward, backward, max_width, rng, method, *, has_zeros=False, unse
         Source of randomness of the bootstrap.
     method : str
         Name of the method, stored in the result.
+    n_possible : int, optional
+        Number of reference samples with a positive density. By default the number of weights in
+        ``forward`` that are not zero.
     has_zeros : bool, default=False
         Whether the model has zero potentials, so that reference samples can be impossible.
     unseen_margin : float, default=0
@@ -196,7 +212,9 @@ def interval(forward, backward, max_width, rng, method, *, has_zeros=False, unse
     LogPartition
         Forward estimate with one-sided 97.5% limits, in nats.
     """
-    mass, mass_margin, mass_error = _estimate_possible_mass(forward)
+    if n_possible is None:
+        n_possible = np.count_nonzero(forward > -np.inf)
+    mass, mass_margin, mass_error = _estimate_possible_mass(len(forward), n_possible)
     value, reverse = log_mean_exp(forward), mass - log_mean_exp(backward)
     down, error_down, ess_down = _lower_margin(forward, rng)
     # The log of the backward mean enters with a minus sign: its lower limit is log Z's upper limit.

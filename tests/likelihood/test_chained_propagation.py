@@ -198,6 +198,24 @@ def test_ess_is_zero_if_a_mode_cannot_be_sampled(seed):
     assert result.upper >= 800.0
 
 
+def test_limits_of_models_with_zero_potentials(seed):
+    """Most states that the sampler draws are impossible, but the estimate is nearly exact."""
+    rng = np.random.default_rng(seed)
+    tables = [rng.normal(size=2) for _ in range(14)]
+    cliques = [(i,) for i in range(14)]
+    for _ in range(50):
+        cliques.append(tuple(rng.choice(14, 3, replace=False).tolist()))
+        tables.append(np.zeros((2, 2, 2)))
+        tables[-1][tuple(rng.integers(0, 2, 3))] = -np.inf
+    graph = FactorGraph([2] * 14, cliques, tables)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        found = bpchain(graph, conditionals="bp", n_samples=2000, random_state=seed)
+    log_z = log_partition_bounds(graph, method="exact").value
+    assert found.lower - 0.1 <= log_z <= found.upper + 1e-9
+    assert found.upper - log_z < 0.7
+
+
 def test_model_without_possible_states(seed):
     equal, other = [[0.0, -np.inf], [-np.inf, 0.0]], [[-np.inf, 0.0], [0.0, -np.inf]]
     graph = FactorGraph([2] * 3, [(0, 1), (1, 2), (2, 0)], [equal, equal, other])
