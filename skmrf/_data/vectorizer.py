@@ -1,5 +1,6 @@
 """Features of sequences from templates: values at neighbouring positions and their conjunctions."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 
@@ -159,18 +160,20 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
         features = self._features(X, lengths)
         self.vocabulary_ = {}
         if self.n_columns is None:
-            counts = [np.bincount(codes, minlength=len(names)) for names, _, codes, _ in features]
-            names = [name for part in features for name in part[0]]
-            counts = np.concatenate([*counts, np.zeros(0, dtype=np.int64)])
-            order = np.argsort(-counts, kind="stable")
-            order = order[counts[order] >= self.min_count]
-            self.vocabulary_ = {names[j]: column for column, j in enumerate(order.tolist())}
+            counts = Counter()  # by name: a word can have the name of another feature
+            for names, _, codes, _ in features:
+                found = np.bincount(codes, minlength=len(names)).tolist()
+                for name, n in zip(names, found, strict=True):
+                    counts[name] += n
+            frequent = [name for name, n in counts.most_common() if n >= self.min_count]
+            self.vocabulary_ = {name: column for column, name in enumerate(frequent)}
         return features, lengths
 
     def _templates(self):
         windows = dict.fromkeys(self.keys_, (0,)) if self.windows is None else self.windows
-        single = [[(key, offset)] for key, offsets in windows.items() for offset in offsets]
-        return single + [list(conjunction) for conjunction in self.conjunctions or ()]
+        single = [((key, offset),) for key, offsets in windows.items() for offset in offsets]
+        given = [tuple(map(tuple, conjunction)) for conjunction in self.conjunctions or ()]
+        return list(dict.fromkeys(single + given))
 
     def _check_templates(self):
         """Raise a ValueError unless the windows and the conjunctions have the right form."""
@@ -182,7 +185,7 @@ class SequenceVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=
                 f"{{'word': [-1, 0]}}; got {windows!r}."
             )
         for conjunction in self.conjunctions or ():
-            if not all(_is_pair(part) for part in conjunction):
+            if not conjunction or not all(_is_pair(part) for part in conjunction):
                 raise ValueError(
                     "Each of conjunctions must be a list of pairs of a key and an integer, such as "
                     f"[('word', -1), ('word', 0)]; got {conjunction!r}."

@@ -409,6 +409,24 @@ def test_vectorizer():
         CRF().fit([[{"w": "the"}], np.ones((1, 1))], [["d"], ["n"]])
 
 
+def test_repeated_templates_are_one_template():
+    X = [[{"w": "a"}, {"w": "b"}]]
+    expected = SequenceVectorizer({"w": [0]}).fit_transform(X)[0].toarray()
+    repeated = [[("w", 0)], [("w", 0)]]
+    found = SequenceVectorizer({"w": [0, 0]}, conjunctions=repeated).fit_transform(X)[0]
+    assert_array_equal(found.toarray(), expected)
+
+
+def test_words_that_look_like_other_features():
+    """Features with the same name share a column."""
+    X = [[{"w": "a"}, {"w": "<+1>"}, {"w": "b"}]]
+    vectorizer = SequenceVectorizer({"w": [0, 1]}).fit(X)
+    names = vectorizer.get_feature_names_out().tolist()
+    assert len(set(names)) == len(names)
+    found = vectorizer.transform(X)[0].toarray()[:, names.index("w[1]=<+1>")]
+    assert_array_equal(found, [1.0, 0.0, 1.0])  # the next word, and the end of the sequence
+
+
 @pytest.mark.parametrize(
     ("windows", "conjunctions", "message"),
     [
@@ -418,6 +436,7 @@ def test_vectorizer():
         (["w"], None, "windows must be a dict"),
         (None, [["w", "n"]], r"list of pairs of a key and an integer.*; got \['w', 'n'\]"),
         (None, [[("w", "n")]], "list of pairs of a key and an integer"),
+        (None, [[]], r"list of pairs of a key and an integer.*; got \[\]"),
     ],
 )
 def test_invalid_templates(windows, conjunctions, message):
