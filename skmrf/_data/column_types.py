@@ -33,6 +33,7 @@ MIN_DISTINCT, MAX_DISTINCT_SHARE = 5, 0.5  # of larger codes: distinct ones, and
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
 MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
+MAX_DEVIATION = 3.0  # standard deviations of the number of values in the nearer half
 MAX_DECIMALS = 6  # of rounded columns
 MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
@@ -134,8 +135,8 @@ def find_column_types(X, columns, *, by_dtype=True):
     so a column of floats counts as integers if it has missing entries and whole numbers only,
     unless another column of floats has whole numbers without missing entries. Other columns are
     "bounded" if their values fill the range from 0 to 1, or if many values are near the smallest
-    and near the largest value. They are "non-negative" if no value is negative, and otherwise
-    "continuous".
+    and near the largest value, and are not rarer towards the ends. They are "non-negative" if no
+    value is negative, and otherwise "continuous".
 
     Parameters
     ----------
@@ -301,10 +302,13 @@ def _has_rare_end(values, frequencies, min_ratio):
     )
 
 
-def _count_near(x, bound):
-    """Return the number of distinct values near a bound."""
-    half = 0.5 * x  # so that differences do not overflow
-    return len(np.unique(x[np.abs(half - 0.5 * bound) < NEAR_BOUND * np.ptp(half)]))
+def _ends_abruptly(x, end):
+    """Return whether many distinct values are near an end, and are not rarer towards the end."""
+    half = 0.5 * np.unique(x)  # so that differences do not overflow
+    distances, near = np.abs(half - 0.5 * end), NEAR_BOUND * np.ptp(half)
+    n_near, n_nearest = ((distances < d).sum() for d in (near, 0.5 * near))
+    is_flat = n_nearest >= 0.5 * n_near - MAX_DEVIATION * 0.5 * np.sqrt(n_near)
+    return bool(n_near >= max(MIN_NEAR, MIN_NEAR_SHARE * len(x)) and is_flat)
 
 
 def find_step(x, kind):
@@ -366,9 +370,8 @@ def find_support(x, kind):
 
 
 def _has_many_near_ends(x, low, high):
-    """Return whether many distinct values are near the smallest one, and near the largest one."""
-    least = max(MIN_NEAR, MIN_NEAR_SHARE * len(x))
-    return min(_count_near(x, low), _count_near(x, high)) >= least
+    """Return whether the values end abruptly at the smallest one, and at the largest one."""
+    return _ends_abruptly(x, low) and _ends_abruptly(x, high)
 
 
 def _piles_up(distances):

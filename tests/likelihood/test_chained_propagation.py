@@ -19,9 +19,8 @@ from skmrf.datasets.random_models import make_random_mrf
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.inference import log_partition, marginals, sample
 from skmrf.learners import BPCD, BPChainCD
-from skmrf.likelihood import chained_bp
+from skmrf.likelihood import chained_bp, log_partition_bounds
 from skmrf.likelihood import intervals as intervals_module
-from skmrf.likelihood import log_partition_bounds
 from skmrf.likelihood.chained_bp import bpchain
 from skmrf.samplers import gibbs, spawn_generators, sweep
 from skmrf.samplers.chained_bp import ChainedSampler, ChainSettings
