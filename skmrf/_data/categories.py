@@ -265,7 +265,10 @@ def _to_numeric(values):
         return values.astype(bool)
     if all(issubclass(k, numbers.Real) for k in kinds - {bool}) and bool not in kinds:
         numeric = np.array(values.tolist())
-        return numeric if numeric.dtype.kind in "iuf" else values
+        if numeric.dtype.kind == "f":
+            integers = [v for v in values.tolist() if isinstance(v, numbers.Integral)]
+            return numeric if all(float(v) == v for v in integers) else values
+        return numeric if numeric.dtype.kind in "iu" else values
     return values
 
 

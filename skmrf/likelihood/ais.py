@@ -376,6 +376,11 @@ def _check_reference(reference, energy):
             "such as Product.uniform(energy.visible_states), or a FactorGraph with the cliques of "
             "the energy."
         )
+    if not np.isfinite(reference.log_p).all():
+        raise ValueError(
+            "reference has states whose probability is 0 or not finite. Give all states a positive "
+            "probability, so that annealing can reach all states of the model."
+        )
 
 
 def _estimate_with_longer_paths(paths, widths, rng, n_temperatures):

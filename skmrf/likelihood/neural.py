@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from .._utils.log_weights import logsumexp
-from .._utils.parameters import check_choice, check_generator
+from .._utils.parameters import check_choice, check_generator, check_number
 from .._utils.results import LogPartition
 from .._utils.warn import LogPartitionWarning, warn_caller
 from ..samplers.metropolis import Metropolis
@@ -21,6 +21,7 @@ POINTS_PER_AXIS = {
     3: 161,
 }  # points per axis, by the number of continuous variables
 MAX_POINTS = 2**23
+MAX_TERMS = 2**26  # potentials of variables and edges at all points, for method="auto"
 BLOCK = 2**18  # grid points that are evaluated at a time
 FINE = 0.5  # grid points are about evenly spaced within this distance from the mean
 
@@ -38,9 +39,19 @@ def grid_fits(energy):
     bool
         True for at most three continuous variables and 2**23 grid points.
     """
+    return len(energy.numbers) in POINTS_PER_AXIS and _n_grid_points(energy) <= MAX_POINTS
+
+
+def _n_grid_points(energy):
     numbers = len(energy.numbers)
     states = np.prod(energy.n_states[energy.n_states > 0], dtype=float)
-    return numbers in POINTS_PER_AXIS and POINTS_PER_AXIS[numbers] ** numbers * states <= MAX_POINTS
+    return POINTS_PER_AXIS[numbers] ** numbers * states
+
+
+def _is_grid_quick(energy):
+    """Return True if a sum over the grid takes at most a few seconds."""
+    n_terms = energy.n_variables + len(energy.edges)
+    return grid_fits(energy) and _n_grid_points(energy) * n_terms <= MAX_TERMS
 
 
 def grid(energy, n_points=None):
@@ -132,7 +143,8 @@ def neural_log_partition(
         - "grid": sum over a grid, for at most three continuous variables.
         - "ais": annealed importance sampling with Metropolis steps, along the geometric path from
           the beliefs to the model.
-        - "auto": the first of "exact", "grid" and "ais" that is possible and cheap enough.
+        - "auto": the first of "exact", "grid" and "ais" that is possible and takes at most a few
+          seconds.
     n_chains : int, default=256
         Number of chains of "ais".
     n_temperatures : int, default=60
@@ -149,12 +161,15 @@ def neural_log_partition(
         Estimate ``value`` with the limits ``lower`` and ``upper``, all in nats.
     """
     check_choice("method", method, ("auto", "exact", "grid", "ais"))
+    check_number("n_chains", n_chains, low=2, integer=True)
+    check_number("n_temperatures", n_temperatures, low=1, integer=True)
+    check_number("max_width", max_width, low=0)
     discrete = not len(energy.numbers)
     if method == "exact" or (
         method == "auto" and discrete and exact_fits(energy.factor_graph().layout)
     ):
         return exact_log_partition(energy.factor_graph())
-    if method == "grid" or (method == "auto" and not discrete and grid_fits(energy)):
+    if method == "grid" or (method == "auto" and not discrete and _is_grid_quick(energy)):
         if not grid_fits(energy):
             raise ValueError(
                 'method="grid" takes at most three continuous variables and a grid of at most '

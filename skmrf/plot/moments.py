@@ -124,7 +124,8 @@ class MomentsDisplay:
         estimator : DiscreteMRF, BoltzmannMachine or RBM
             Fitted model.
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Training rows or other rows. An RBM also accepts a sparse matrix.
+            Training rows or other rows. An RBM also accepts a sparse matrix, but no probabilities:
+            compare their rounded values.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows. For training rows, pass the weights that were passed to ``fit``.
             The effective number of rows with weights w is :math:`(\sum w)^2 / \sum w^2`. By
@@ -425,7 +426,7 @@ class SyntheticRowsDisplay:
         check_estimator(cls, estimator, (NNMRFDensity, DiscreteMRF, BoltzmannMachine, RBM))
         drawn = estimator.sample(len(as_columns(X)[0]), random_state=check_generator(random_state))
         names = estimator._column_names()
-        chosen = columns or range(min(N_PLOTTED, len(names)))
+        chosen = range(min(N_PLOTTED, len(names))) if columns is None else columns
         places = [find_position(c, names, "columns") for c in chosen]
         both = [_to_numbers(as_columns(X)[j], as_columns(drawn)[j]) for j in places]
         real, synthetic = (np.stack(part, axis=1) for part in zip(*both, strict=True))

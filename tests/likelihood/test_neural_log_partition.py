@@ -1,5 +1,7 @@
 """Tests of log Z of neural potentials, and of the sums of densities over rounded numbers."""
 
+import warnings
+
 import numpy as np
 import pytest
 import twins
@@ -11,6 +13,7 @@ from skmrf import NNMRFBayesClassifier
 from skmrf._data.classes import cell_points, find_cells, spread_over_cells
 from skmrf._data.mixed import learn_columns
 from skmrf._utils.rows import Batch
+from skmrf._utils.warn import LogPartitionWarning
 from skmrf.energies import NeuralEnergy
 from skmrf.learners.grid import Grid
 from skmrf.learners.initial_mixture import normal_beliefs
@@ -216,6 +219,20 @@ def test_unsupported_methods_raise(seed):
         neural_log_partition(energy, beliefs, method="bethe")
     with pytest.raises(ValueError, match="A model with continuous variables has no tables"):
         neural_log_partition(energy, beliefs, method="exact")
+    for wrong in ({"n_chains": 1}, {"n_temperatures": 0}, {"max_width": -1.0}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+            neural_log_partition(energy, beliefs, **wrong)
+
+
+def test_auto_takes_no_grid_with_many_terms(seed):
+    """The grid of 8 million points has 78 potentials at each; its sum takes a minute."""
+    energy = neural(seed, [0] + [2] * 11)
+    assert grid_fits(energy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LogPartitionWarning)
+        given = {"n_chains": 8, "n_temperatures": 2, "random_state": seed}
+        found = neural_log_partition(energy, normal_beliefs(energy), **given)
+    assert found.method == "ais"
 
 
 # Annealing ---------------------------------------------------------------------------------

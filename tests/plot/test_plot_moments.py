@@ -392,6 +392,8 @@ def test_synthetic_rows():
     assert_allclose(display.axes_[1, 0].lines[0].get_xdata(), x)
     chosen = SyntheticRowsDisplay.from_estimator(model, X, columns=["kind", "x"], random_state=0)
     assert chosen.names == ["kind", "x"]
+    chosen = SyntheticRowsDisplay.from_estimator(model, X, columns=np.array([1, 0]), random_state=0)
+    assert chosen.names == list(X.columns[[1, 0]])
     plt.close("all")
 
 
