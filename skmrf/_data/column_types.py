@@ -33,7 +33,7 @@ MIN_DISTINCT, MAX_DISTINCT_SHARE = 5, 0.5  # of larger codes: distinct ones, and
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
 MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
-MAX_DEVIATION = 3.0  # standard deviations of the number of values in the nearer half
+MAX_DEVIATION = 2.5  # standard deviations of the number of values in the nearer half
 MAX_DECIMALS = 6  # of rounded columns
 MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
@@ -306,9 +306,10 @@ def _ends_abruptly(x, end):
     """Return whether many distinct values are near an end, and are not rarer towards the end."""
     half = 0.5 * np.unique(x)  # so that differences do not overflow
     distances, near = np.abs(half - 0.5 * end), NEAR_BOUND * np.ptp(half)
-    n_near, n_nearest = ((distances < d).sum() for d in (near, 0.5 * near))
-    is_flat = n_nearest >= 0.5 * n_near - MAX_DEVIATION * 0.5 * np.sqrt(n_near)
-    return bool(n_near >= max(MIN_NEAR, MIN_NEAR_SHARE * len(x)) and is_flat)
+    counts = np.array([(distances < d).sum() for d in (0.5 * near, near, 2.0 * near)])
+    deviations = counts[:-1] - 0.5 * counts[1:]  # of the nearer half of the values
+    is_flat = deviations >= -MAX_DEVIATION * 0.5 * np.sqrt(counts[1:])
+    return bool(counts[1] >= max(MIN_NEAR, MIN_NEAR_SHARE * len(x)) and is_flat.all())
 
 
 def find_step(x, kind):
