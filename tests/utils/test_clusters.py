@@ -129,11 +129,16 @@ def test_dask(single_process_results, monkeypatch, capsys):
         check_same("chains", single_process_results["chains"])
         assert n_executed(client) > before, "long blocks of chains are sent"
         check_progress(capsys)
+
+
+@pytest.mark.slow
+def test_dask_killed_worker():
+    """Check that bootstraps of a killed worker run again on another worker."""
+    with dask_client() as client, parallel_config("dask"):
         check_killed_worker(client)
 
 
 def check_killed_worker(client):
-    """Check that bootstraps of a killed worker run again on another worker."""
     model = MRFStructureLearner("exact", n_bootstraps=16, random_state=0)
     with parallel_config("sequential"):
         expected = model.fit(X).edge_frequency_
