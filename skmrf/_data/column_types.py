@@ -103,7 +103,8 @@ def _given_types(column_types, names):
     if len(types) != len(names):
         raise ValueError(
             'column_types must be "auto", a type, a dict, or a list with one type for each of the '
-            f"{len(names)} columns; got {column_types!r}."
+            f"{len(names)} columns; got {column_types!r}. The types are "
+            f"{show_list(COLUMN_TYPES, len(COLUMN_TYPES))}."
         )
     return dict(enumerate(types))
 

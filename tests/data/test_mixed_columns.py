@@ -396,7 +396,7 @@ def test_types_by_name_and_index(given):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("kind", "column_types must be \"auto\", a type, a dict, or a list .* got 'kind'"),
+        ("kind", r"column_types must be .* a list .* got 'kind'. The types are \['continuous', "),
         ({4: "integer"}, "column_types has 4, which is not a column; the columns are"),
         ({-5: "integer"}, "column_types has -5, which"),
         ({"colour": "integer"}, "column_types has 'colour', which is not a column"),
