@@ -18,10 +18,9 @@ from .mixtures import (
     average_mixtures,
     inflate,
     missing_patterns,
-    student_log_densities,
     student_mixture,
 )
-from .quadrature import joint_log_densities
+from .quadrature import joint_log_densities, score_rows, student_score
 
 MAX_PATTERNS = 64  # of missing entries with exact expectations; other rows are imputed by draws
 MAX_CLUSTERING_ROWS = 3000
@@ -42,6 +41,8 @@ DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0  # of fre
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3, 0.6, 1.0  # candidates of Prior.diagonal
 FEW_ROWS_DIAGONALS = 1.0, 0.85, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0
+NO_POOLING, N_SMALLEST = 1e-6, 3  # rows; numbers of components that are compared
+MIN_GAIN = 0.02  # nats a row
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
 LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates in cross-validation
 SIMILAR_COVARIANCES = np.inf, 16.0, 8.0, 4.0, 2.0, 1.0  # with few rows
@@ -389,6 +390,7 @@ class MixtureSelection:
         first = strengths[0][0] * max(p, 1) + 2.0
         second = self._search_shares(several[0], first, shares)
         best, _ = _search([(k, second) for k in several], 2, self._score)
+        best = self._compare_sizes(best, several) if p else best
         if has_few_rows:
             nearest = max(shares.index(second.diagonal) - 1, 0)
             best = best[0], self._search_shares(best[0], first, shares[nearest:])
@@ -404,6 +406,16 @@ class MixtureSelection:
                 others = [(k, replace(prior, covariance=s * p + 2.0)) for s in group]
                 (_, prior), _ = _search(others, 1, self._spread_score)
         return k, prior
+
+    def _compare_sizes(self, best, numbers):
+        """Return a candidate without a pooled covariance if it is clearly better than the best one.
+
+        Its components can have very different sizes. The first numbers of components are compared.
+        """
+        others = [(k, replace(best[1], covariance=NO_POOLING)) for k in numbers]
+        score = _search(others[:N_SMALLEST], N_SMALLEST, self._score)[1]
+        is_better = score > self._score(best) + MIN_GAIN * self.rows.weights.sum()
+        return _search(others, 2, self._score)[0] if is_better else best
 
     def _search_shares(self, n_components, strength, shares):
         """Return the prior with the best weight of the diagonal, for a number of components.
@@ -436,8 +448,8 @@ class MixtureSelection:
         has_numbers = len(self.rows.noise) > 0  # tables and a single component are unchanged
         factors = INFLATIONS if candidate[0] > 1 and has_numbers else INFLATIONS[:1]
         degrees = DEGREES if has_numbers else DEGREES[:1]
-        factor, _ = _search(factors, 2, lambda f: sum(_score(inflate(m, f), r) for m, r in fitted))
-        folds = [_student_score(inflate(m, factor), r) for m, r in fitted]
+        factor, _ = _search(factors, 2, lambda f: sum(score_rows(inflate(m, f), r) for m, r in fitted))
+        folds = [student_score(inflate(m, factor), r) for m, r in fitted]
         best, score = _search(degrees, 2, lambda d: sum(fold(d) for fold in folds))
         self._spreads[candidate] = (factor, best), score
         return self._spreads[candidate]
@@ -451,7 +463,7 @@ class MixtureSelection:
         """Return the weighted sum of log-likelihoods of held-out rows."""
         if candidate not in self._scores:
             self._fitted[candidate] = self._fit_folds(*candidate)
-            self._scores[candidate] = sum(_score(*pair) for pair in self._fitted[candidate])
+            self._scores[candidate] = sum(score_rows(*pair) for pair in self._fitted[candidate])
         return self._scores[candidate]
 
     def _fit_folds(self, n_components, prior):
@@ -484,17 +496,3 @@ def _search(candidates, patience, find_score):
         if n_worse >= patience:
             break
     return best, best_score
-
-
-def _score(mixture, rows):
-    return _student_score(mixture, rows)(np.inf)
-
-
-def _student_score(mixture, rows):
-    """Return a function that maps degrees of freedom to the score of ``student_mixture``.
-
-    The covariances are factorised only once.
-    """
-    logs, moments = joint_log_densities(mixture, rows, rows.patterns)
-    args = logs, moments.squares, (~np.isnan(rows.numbers)).sum(axis=1)
-    return lambda degrees: float(rows.weights @ student_log_densities(*args, degrees))

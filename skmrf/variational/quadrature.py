@@ -15,7 +15,7 @@ from scipy.linalg.lapack import dtrtri
 from .._kernels._jit import read_only
 from .._kernels.gaussians import complete_deviations, sum_conditional_covariances
 from .._utils.phases import CliquePoints
-from .mixtures import LOG_2PI, TINY
+from .mixtures import LOG_2PI, TINY, student_log_densities
 
 MIN_RESPONSIBILITY = 1e-12  # share of a component in the weight of a row, in sums of moments
 MAX_INVERSE = 64  # numbers up to which an inverse triangle is faster than solving for each row
@@ -432,3 +432,30 @@ def joint_log_densities(mixture, rows, patterns, indicators=None, here=slice(Non
     pattern, masks = patterns
     moments = ConditionalMoments(mixture, rows.numbers[here], pattern[here], masks)
     return logs + mixture.log_weights[:, None] + moments.log_densities, moments
+
+
+def score_rows(mixture, rows):
+    """Return the weighted sum of the log densities of rows, in nats."""
+    return student_score(mixture, rows)(np.inf)
+
+
+def student_score(mixture, rows):
+    """Return a function that maps degrees of freedom to the score of ``student_mixture``.
+
+    The covariances are factorised only once.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        The distribution with Gaussian components.
+    rows : MixtureRows
+        Rows with weights.
+
+    Returns
+    -------
+    callable
+        Function of the degrees of freedom that returns the weighted sum of log densities, in nats.
+    """
+    logs, moments = joint_log_densities(mixture, rows, rows.patterns)
+    args = logs, moments.squares, (~np.isnan(rows.numbers)).sum(axis=1)
+    return lambda degrees: float(rows.weights @ student_log_densities(*args, degrees))
