@@ -41,7 +41,7 @@ DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0  # of fre
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3, 0.6, 1.0  # candidates of Prior.diagonal
 FEW_ROWS_DIAGONALS = 1.0, 0.85, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0
-NO_POOLING, N_SMALLEST = 1e-6, 3  # rows; numbers of components that are compared
+NO_POOLING, COMPARED = 1e-6, (4, 8, 16)  # rows; numbers of components
 MIN_GAIN = 0.02  # nats a row
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
 LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates in cross-validation
@@ -390,7 +390,8 @@ class MixtureSelection:
         first = strengths[0][0] * max(p, 1) + 2.0
         second = self._search_shares(several[0], first, shares)
         best, _ = _search([(k, second) for k in several], 2, self._score)
-        best = self._compare_sizes(best, several) if p else best
+        if p > 0 and not has_few_rows:
+            best = self._compare_sizes(best, several)
         if has_few_rows:
             nearest = max(shares.index(second.diagonal) - 1, 0)
             best = best[0], self._search_shares(best[0], first, shares[nearest:])
@@ -410,12 +411,13 @@ class MixtureSelection:
     def _compare_sizes(self, best, numbers):
         """Return a candidate without a pooled covariance if it is clearly better than the best one.
 
-        Its components can have very different sizes. The first numbers of components are compared.
+        Its components can have very different sizes. Few numbers of components are compared first.
         """
-        others = [(k, replace(best[1], covariance=NO_POOLING)) for k in numbers]
-        score = _search(others[:N_SMALLEST], N_SMALLEST, self._score)[1]
+        others = {k: (k, replace(best[1], covariance=NO_POOLING)) for k in numbers}
+        few = [others[k] for k in COMPARED if k in others] or list(others.values())
+        score = max(map(self._score, few))
         is_better = score > self._score(best) + MIN_GAIN * self.rows.weights.sum()
-        return _search(others, 2, self._score)[0] if is_better else best
+        return _search(list(others.values()), 3, self._score)[0] if is_better else best
 
     def _search_shares(self, n_components, strength, shares):
         """Return the prior with the best weight of the diagonal, for a number of components.

@@ -40,7 +40,7 @@ from skmrf.variational.expectation_maximization import (
     start_mixture,
 )
 from skmrf.variational.mixtures import student_mixture
-from skmrf.variational.quadrature import joint_log_densities
+from skmrf.variational.quadrature import joint_log_densities, student_score
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

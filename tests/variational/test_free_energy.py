@@ -475,23 +475,20 @@ def test_small_steps_increase_the_value(seed):
         assert moved_value > value
 
 
-def test_many_components_for_categories(seed, monkeypatch):
-    """Categories that depend on several numbers need many components of similar covariances."""
-    rng = np.random.default_rng(seed)
-    latent = rng.normal(size=(1000, 4))
-    numbers = latent @ rng.normal(size=(4, 10)) + rng.normal(size=(1000, 10))
-    states = np.clip((latent + rng.normal(0.0, 0.5, latent.shape) + 1.5).astype(int), 0, 3)
-    X, n_states = np.column_stack([numbers, states]), np.repeat([0, 4], [10, 4])
-    rows = MixtureRows(X, n_states, np.ones(1000), np.zeros(10))
-    name = "add_conditional_gaussian"
-    monkeypatch.setattr(expectation_maximization, name, lambda mixture, *_: mixture)
-    scores = []
-    for groups in (expectation_maximization.EQUAL_COVARIANCES, ((1.0,),)):
-        monkeypatch.setattr(expectation_maximization, "EQUAL_COVARIANCES", groups)
-        train = rows.take(np.arange(400))
-        mixture, *_ = learn_mixture(train, "auto", np.random.default_rng(0))
-        scores.append(mixture.log_density(X[400:]).mean())
-    assert scores[0] > scores[1] + 0.1
+@pytest.mark.parametrize("sizes", [[1.0, 0.1, 0.003], [1.0, 1.0, 1.0]])
+def test_components_of_different_sizes(sizes, seed):
+    """Small components are not made as wide as the mean of all components."""
+    rng, sizes, centres = np.random.default_rng(seed), np.array(sizes), 6.0 * np.eye(3)
+    labels = rng.integers(0, 3, 2400)
+    X = centres[labels] + sizes[labels, None] * rng.normal(size=(2400, 3))
+    rows = MixtureRows(X[:600], np.zeros(3, dtype=int), np.ones(600), np.zeros(3))
+    mixture, *_ = learn_mixture(rows, "auto", np.random.default_rng(0))
+    logs = [
+        multivariate_normal(c, s**2 * np.eye(3)).logpdf(X[600:])
+        for c, s in zip(centres, sizes, strict=True)
+    ]
+    loss = np.logaddexp.reduce(logs) - np.log(3.0) - mixture.log_density(X[600:])
+    assert -0.01 < loss.mean() < 0.12
 
 
 # Conditional moments of missing numbers -----------------------------------------------------
