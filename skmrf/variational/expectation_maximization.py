@@ -20,7 +20,7 @@ from .mixtures import (
     missing_patterns,
     student_mixture,
 )
-from .quadrature import joint_log_densities, score_rows, student_score
+from .quadrature import joint_log_densities, row_score, student_score
 
 MAX_PATTERNS = 64  # of missing entries with exact expectations; other rows are imputed by draws
 MAX_CLUSTERING_ROWS = 3000
@@ -409,10 +409,7 @@ class MixtureSelection:
         return k, prior
 
     def _compare_sizes(self, best, numbers):
-        """Return a candidate without a pooled covariance if it is clearly better than the best one.
-
-        Its components can have very different sizes. Few numbers of components are compared first.
-        """
+        """Return a candidate whose components differ much in size, if it is clearly better."""
         others = {k: (k, replace(best[1], covariance=NO_POOLING)) for k in numbers}
         few = [others[k] for k in COMPARED if k in others] or list(others.values())
         score = max(map(self._score, few))
@@ -450,7 +447,9 @@ class MixtureSelection:
         has_numbers = len(self.rows.noise) > 0  # tables and a single component are unchanged
         factors = INFLATIONS if candidate[0] > 1 and has_numbers else INFLATIONS[:1]
         degrees = DEGREES if has_numbers else DEGREES[:1]
-        factor, _ = _search(factors, 2, lambda f: sum(score_rows(inflate(m, f), r) for m, r in fitted))
+        factor, _ = _search(
+            factors, 2, lambda f: sum(row_score(inflate(m, f), r) for m, r in fitted)
+        )
         folds = [student_score(inflate(m, factor), r) for m, r in fitted]
         best, score = _search(degrees, 2, lambda d: sum(fold(d) for fold in folds))
         self._spreads[candidate] = (factor, best), score
@@ -465,7 +464,7 @@ class MixtureSelection:
         """Return the weighted sum of log-likelihoods of held-out rows."""
         if candidate not in self._scores:
             self._fitted[candidate] = self._fit_folds(*candidate)
-            self._scores[candidate] = sum(score_rows(*pair) for pair in self._fitted[candidate])
+            self._scores[candidate] = sum(row_score(*pair) for pair in self._fitted[candidate])
         return self._scores[candidate]
 
     def _fit_folds(self, n_components, prior):

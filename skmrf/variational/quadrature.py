@@ -434,7 +434,7 @@ def joint_log_densities(mixture, rows, patterns, indicators=None, here=slice(Non
     return logs + mixture.log_weights[:, None] + moments.log_densities, moments
 
 
-def score_rows(mixture, rows):
+def row_score(mixture, rows):
     """Return the weighted sum of the log densities of rows, in nats."""
     return student_score(mixture, rows)(np.inf)
 

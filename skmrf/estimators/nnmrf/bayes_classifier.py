@@ -25,6 +25,7 @@ from ..._utils.parameters import check_flag, check_generator
 from ..._utils.warn import warn_caller
 from ...learners.initial_mixture import impute_normal
 from ...training.part_reports import PartReports
+from ...training.regularization import gain_over_reference
 from ...variational.mixtures import Mixture
 from .._base import unchanged_on_error
 from .._training import TrainingParameters, check_memory
@@ -46,6 +47,7 @@ from .label_members import LabelRows, assign_folds
 from .potentials import GaussianPotentials
 
 MAX_COLUMNS = 150  # of a graph that is not complete
+CLEAR_GAIN = 3.0  # standard errors
 MAX_ENTRIES_OF_THREE_TRIALS = 10_000  # of the table; the log loss of few rows has a large error
 MAX_COLUMNS_OF_NETWORKS = 60
 
@@ -308,23 +310,27 @@ class NNMRFBayesClassifier(DensityClassifier):
         return ["gaussian", "network"] if len(table.classes) > 1 else ["network"]
 
     def _select_kind(self, networks, table, seeds, reports):
-        """Return the kind of potentials with the smaller log loss of left-out rows."""
+        """Return the better kind for left-out rows; trials end if the difference is clear."""
         rows = _labelled_rows(table)
         folds = assign_folds(table.labels, N_FOLDS, np.random.default_rng(0))
         rows = rows._replace(folds=np.where(folds < _number_of_trials(table), folds, -1))
-        logs = {kind: np.zeros(rows.targets.shape) for kind in ("gaussian", "network")}
+        targets, scores, tried = rows.smoothed_targets(), np.zeros((2, len(rows.weights))), []
         for kept, left in label_folds(rows):
             weights = None if table.weights is None else table.weights[kept]
             part = table._replace(rows=table.rows[kept], labels=table.labels[kept], weights=weights)
-            tasks = _gaussian_tasks(networks, part, self.verbose)
-            densities = {"network": self._learn_densities(networks, part, seeds, reports)}
-            densities["gaussian"] = [_set_gaussian(*task) for task in tasks]
+            gaussians = [_set_gaussian(*t) for t in _gaussian_tasks(networks, part, self.verbose)]
+            network = self._learn_densities(networks, part, seeds, reports)
             if reports.interrupted:
                 return "gaussian"
-            for kind, models in densities.items():
-                logs[kind][left] = class_log_joint(models, np.log(table.shares), table.rows[left])
-        losses = {k: rows.held_out_loss(log_softmax(part, axis=1)) for k, part in logs.items()}
-        return "network" if losses["network"] < losses["gaussian"] else "gaussian"
+            for score, models in zip(scores, (gaussians, network), strict=True):
+                logs = class_log_joint(models, np.log(table.shares), table.rows[left])
+                score[left] = (targets[left] * log_softmax(logs, axis=1)).sum(axis=1)
+            tried = [*tried, *left.tolist()]
+            shares = rows.weights[tried] / rows.weights[tried].sum()
+            (_, gain), (_, error) = gain_over_reference(scores[:, tried], shares)
+            if abs(gain) > CLEAR_GAIN * error:
+                break
+        return "network" if gain > 0.0 else "gaussian"
 
 
 def _number_of_trials(table):
