@@ -415,7 +415,9 @@ def keep_short_fit(choice, data, parameters, state):
     weights = normalized_weights(rows.log_weights, len(rows.X))
 
     def score(energy):
-        return weights @ annealed_log_likelihoods(energy, rows, rows.X, parameters.device)
+        return weights @ annealed_log_likelihoods(
+            energy, rows, rows.X, parameters.device, choice.reference
+        )
 
     # Training has used these rows, the short fit has not. So no overfitting can reduce this score.
     loss = choice.score - score(reached)

@@ -9,12 +9,15 @@ from .._jax import open_device
 from .._utils.namespaces import as_numpy
 from .._utils.parameters import check_auto, check_flag, check_number
 from .._utils.rows import drop_incomplete_rows
+from ..energies import PairwiseEnergy
+from ..learners import PCD
 from ..learners.base import draw_states, is_solvable
 from ..training import loop, optimizers, penalties, schedules
 from ..training.settings import Settings
 from ..training.state import DivergenceError
 
 N_STARTS = 512  # rows at which reverse annealing chains of log Z start
+N_ANNEALED = 2  # chains; more of them bias the model away from probable states
 N_ARRAYS = 6  # arrays of the size of the parameters that training keeps in memory
 
 
@@ -213,6 +216,24 @@ class TrainingParameters:
         """
         is_default = isinstance(self.learning_rate, str) and self.learning_rate == "adaptive"
         return is_default and optimizer is not None
+
+
+def make_pcd(energy):
+    """Return the learner "pcd"; for pairwise models, with chains from simulated annealing.
+
+    Other chains start at rows, and do not find modes of pairwise models that are far from the rows.
+
+    Parameters
+    ----------
+    energy : BipartiteEnergy, PairwiseEnergy or SemiRestrictedEnergy
+        Initial model.
+
+    Returns
+    -------
+    PCD
+        Learner.
+    """
+    return PCD(n_annealed=N_ANNEALED if isinstance(energy, PairwiseEnergy) else 0)
 
 
 def run_unless_divergent(energy, learner, data, settings):

@@ -25,7 +25,7 @@ from ..training.preconditioning import (
 )
 from ..training.regularization import Fold, choose_path, choose_strength, fit_path
 from ..training.schedules import LinearRate
-from ._training import complete_states, random_states, run_unless_divergent
+from ._training import complete_states, make_pcd, random_states, run_unless_divergent
 
 STRENGTHS = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # alpha times the number of rows, of hidden weights
 COUPLED_STRENGTHS = (3000.0, 1000.0, 300.0, 100.0, *STRENGTHS)  # with couplings
@@ -67,6 +67,8 @@ class Choice(NamedTuple):
         Initial model for all rows.
     centre : dict of str to ndarray, optional
         Parameters towards which the penalty shrinks, by default zero.
+    reference : PairwiseEnergy, optional
+        Chow-Liu forest at which annealing for ``score`` starts, without hidden units.
     """
 
     alpha: float
@@ -76,6 +78,7 @@ class Choice(NamedTuple):
     score: float = -np.inf
     start: Any = None
     centre: dict | None = None
+    reference: PairwiseEnergy | None = None
 
 
 def is_preconditioned(learner, parameters):
@@ -241,8 +244,12 @@ def choose(energy, data, parameters, known=None, *, compare_given=False, before=
     given = (train, test, n_effective), replace(parameters, optimizer="auto")
     comparison = _Comparison(first, strengths, *given)
     best = comparison.run(rates, before if _has_couplings(energy) else None, starts)
-    start, centre = (best.start, None) if best.centre is None else _around_forest(energy, data)
-    return best._replace(start=start, centre=centre)
+    if best.centre is None and comparison.reference is None:
+        return best
+    around = _around_forest(energy, data)
+    start, centre = (best.start, None) if best.centre is None else around
+    reference = None if comparison.reference is None else around[0]
+    return best._replace(start=start, centre=centre, reference=reference)
 
 
 def _is_exactly_compared(energy, data, strengths):
@@ -360,6 +367,8 @@ class _Comparison:
     ----------
     best : Choice
         Best candidate so far.
+    reference : PairwiseEnergy or None
+        Chow-Liu forest of the training rows, unless it has no edge or there are hidden units.
     """
 
     def __init__(self, first, strengths, rows, parameters):
@@ -368,13 +377,16 @@ class _Comparison:
         self.train, self.test, self.n_effective = rows
         self.row_scores = None  # of the best candidate
         self.modes = random_states(self.train, np.random.default_rng(0))
+        self.around_forest = first.start, None
+        if _has_couplings(first.start):
+            self.around_forest = _around_forest(first.start, self.train)
+        has_reference = self.around_forest[1] is not None and not first.start.has_latent
+        self.reference = self.around_forest[0] if has_reference else None
 
     def run(self, rates, before, starts):
         """Return the best candidate; Ctrl-C ends the comparison."""
         start, centre, at = self.best.start, None, self._index(self.best.alpha)
-        around_forest = start, None
-        if _has_couplings(start) and len(self.strengths) > 1:
-            around_forest = _around_forest(start, self.train)
+        around_forest = self.around_forest if len(self.strengths) > 1 else (start, None)
         if before is not None:
             at = self._index(before.alpha)
             if before.centre is not None and before.centre["coupling"].any():
@@ -462,13 +474,13 @@ class _Comparison:
         if model is None:
             return None, None
         how = self.test, self.modes, self.parameters.device
-        row_scores = annealed_log_likelihoods(model, *how)
+        row_scores = annealed_log_likelihoods(model, *how, self.reference)
         return (model, row_scores) if np.isfinite(row_scores).all() else (None, None)
 
 
 def _fit(energy, data, parameters, alpha, rate, centre, is_short):
     """Return the model of a fit, or None if its parameters do not stay finite."""
-    learner = PCD()
+    learner = make_pcd(energy)
     settings = parameters.settings(
         learner, energy, data, alpha=alpha, centre=centre, default_optimizer="adam",
         interruptible=False,

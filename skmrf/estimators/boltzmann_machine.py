@@ -20,7 +20,7 @@ from ._base import unchanged_on_error
 from ._density import VisibleEstimator
 from ._hidden_layer import choose_model, initial_coupled_layers, keep_short_fit, training_settings
 from ._session import FitSession
-from ._training import TrainingParameters, hold_out, rows_of_log_partition
+from ._training import TrainingParameters, hold_out, make_pcd, rows_of_log_partition
 from ._weight_decay import choose, is_preconditioned, preconditioned_settings
 
 SIZES = (0, 32, 128, 512)  # numbers of hidden units that n_components="auto" compares
@@ -47,8 +47,9 @@ class BoltzmannMachine(VisibleEstimator):
     learner : str or Learner, default="pcd"
         Estimator of the gradient of the log-likelihood: "pcd", "ptt", "psmc", "smc", "cd",
         "tempered-transitions", "parallel-tempering", "mcmc-mle", "pf-mcmc-mle" or "exact". "exact"
-        needs at most about twenty columns. An instance of a class of :mod:`skmrf.learners` has its
-        own parameters.
+        needs at most about twenty columns. Without hidden units, two chains of "pcd" restart at
+        states of simulated annealing every 10 steps, which finds modes far from the rows. An
+        instance of a class of :mod:`skmrf.learners` has its own parameters.
     n_components : int or "auto", default=0
         Number of hidden units. "auto" compares 0, 32, 128 and 512 by short fits with "pcd", until
         one has a lower log-likelihood of held-out rows than the one before. Numbers above a tenth
@@ -351,6 +352,8 @@ class BoltzmannMachine(VisibleEstimator):
                     choice = self._choose(data, states, parameters)
             session.energy = choice.energy if choice.is_interrupted else choice.start
             session.begin(data, encoder.states)
+            if isinstance(self.learner, str) and self.learner == "pcd":
+                learner = make_pcd(session.energy)
             data, held_out = hold_out(data, parameters, session.rng)
             energy, resolution, n_never = session.energy, 0.0, 0
             is_noise_compared = not (energy.has_latent or is_preconditioned(learner, parameters))

@@ -11,7 +11,7 @@ from .._utils.log_weights import log_mean_exp
 from .._utils.parameters import check_choice, check_generator, check_number
 from .._utils.results import LogPartition
 from .._utils.rows import dense_rows
-from ..energies import FactorGraph
+from ..energies import FactorGraph, PairwiseEnergy
 from ..energies.protocols import check_energy
 from ..exact.elimination import ImpossibleEvidence
 from ..samplers import Product, spawn_generators, sweep
@@ -95,12 +95,13 @@ def ais(
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
         Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
-    reference : Product or FactorGraph, optional
+    reference : Product, FactorGraph or PairwiseEnergy, optional
         The distribution :math:`p_0`. By default a product of approximate single marginals of the
         model, or of the single marginals of ``start`` if ``start`` is given, ``n_temperatures`` is
-        None and no potential is zero. A FactorGraph must have the same cliques as the energy. Exact
-        inference must be feasible without its tables of zeros, as for a Chow-Liu tree. Temperatures
-        of its path are evenly spaced, and the first two runs have 25 and 100 steps.
+        None and no potential is zero. A FactorGraph must have the same cliques as the energy, a
+        PairwiseEnergy the same states. Exact inference must be feasible without their tables or
+        couplings of zeros, as for a Chow-Liu tree. Temperatures of their paths are evenly spaced,
+        and the first two runs have 25 and 100 steps.
     moves : {"auto", "gibbs", "block-gibbs"}, default="auto"
         Moves of the chains.
 
@@ -352,7 +353,7 @@ def raise_bound(
 
 def _make_path(energy, reference, schedule, start, chains, rng):
     """Return the annealing path from a reference distribution or model to the energy."""
-    if isinstance(reference, FactorGraph):
+    if isinstance(reference, FactorGraph | PairwiseEnergy):
         check_reference_model(reference, energy)
         return ModelPath(energy, reference, start, chains)
     _check_reference(reference, energy)

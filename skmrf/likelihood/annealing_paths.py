@@ -32,8 +32,16 @@ REFERENCE_TIME, SCHEDULE_TIME, SEARCH_TIME = 0.1, 0.1, 0.25
 
 
 def check_reference_model(reference, energy):
-    """Raise a ValueError unless two factor graphs have the same cliques, in the same order."""
-    if not (isinstance(energy, FactorGraph) and _are_equal(reference.layout, energy.layout)):
+    """Raise a ValueError unless two models have the same parameters, in the same order."""
+    if isinstance(reference, PairwiseEnergy):
+        is_pairwise = isinstance(energy, PairwiseEnergy)
+        shape = reference.n_variables, reference.states
+        if not is_pairwise or shape != (energy.n_variables, energy.states):
+            raise ValueError(
+                "reference is a PairwiseEnergy, so the energy must be a PairwiseEnergy with the "
+                "same number of variables and the same states."
+            )
+    elif not (isinstance(energy, FactorGraph) and _are_equal(reference.layout, energy.layout)):
         raise ValueError(
             "reference is a FactorGraph, so the energy must be a FactorGraph with the same numbers "
             "of states and the same cliques in the same order."
@@ -323,9 +331,9 @@ class ProductPath(AnnealingPath):
 
 @dataclass(frozen=True)
 class ModelPath(AnnealingPath):
-    """Annealing path from a factor graph with the same cliques.
+    """Annealing path from a model with the same cliques or the same two states.
 
-    Without the zero tables of this factor graph, exact elimination must be feasible.
+    Without the zero tables or couplings of this model, exact elimination must be feasible.
     """
 
     def has_zero_potentials(self):
@@ -334,7 +342,7 @@ class ModelPath(AnnealingPath):
 
     def draw_reference(self, rng):
         """Return states of the reference model, and its log partition function."""
-        exact = self.reference.without_zero_tables()
+        exact = self.reference.factor_graph().without_zero_tables()
         plan = elimination.prepare(exact.layout)
         log_z = float(elimination.log_partitions(plan, exact.flat)[0])
         return elimination.sample(plan, exact.flat, self.n_chains, rng), log_z

@@ -337,11 +337,11 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
 
 
 def sweep_between(first, last, betas, X, chains, *, reverse=False):
-    """Run Gibbs sweeps of chains on a JAX device along a path from one factor graph to another.
+    """Run Gibbs sweeps of chains on a JAX device along a path from one discrete model to another.
 
     Parameters
     ----------
-    first, last : FactorGraph
+    first, last : FactorGraph or PairwiseEnergy
         Models at beta = 0 and at beta = 1, with tables of at most two variables.
     betas, X, chains, reverse
         As in :func:`sweep_on_device`.
@@ -351,7 +351,8 @@ def sweep_between(first, last, betas, X, chains, *, reverse=False):
     X, log_weights : arrays
         As in :func:`sweep_on_device`.
     """
-    models = [conditionals_of_tables(graph.table_conditionals()) for graph in (first, last)]
+    graphs = [energy.factor_graph() for energy in (first, last)]
+    models = [conditionals_of_tables(graph.table_conditionals()) for graph in graphs]
     clamped = np.zeros((0, 0), dtype=bool)
     return _sweep_states(*models, betas, X, clamped, chains, reverse=reverse)
 

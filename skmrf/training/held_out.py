@@ -23,6 +23,7 @@ MAX_LAYER_SIZE = 12  # for an exact log-likelihood, which takes less time than a
 N_SITES = 16  # of each row, for a pseudo-likelihood
 NARROW = 0.5  # nats; width of an interval of log Z whose middle is accurate enough
 N_TEMPERATURES, MIN_CHAINS, MAX_CHAINS = (1000, 4000), 64, 256
+N_REFERENCE_TEMPERATURES = 250, 1000  # from a reference model, which is nearer to the model
 N_DEVICE_CHAINS = 128  # the default of ais, so that a device compiles nothing for a later log Z
 MAX_WORK = 1e8  # draws of the first run in one direction, if more than MIN_CHAINS are moved
 NO_COMPLETE_ROW = (
@@ -161,7 +162,7 @@ def _n_summed(energy):
     return min(n_visible, len(energy.n_states) - n_visible)
 
 
-def annealed_log_likelihoods(energy, rows, start, device):
+def annealed_log_likelihoods(energy, rows, start, device, reference=None):
     """Return the log-likelihood of each row, with the exact log Z or a quick estimate.
 
     The estimate is the middle of the interval of log Z. If the interval is wide, a second run has
@@ -178,6 +179,9 @@ def annealed_log_likelihoods(energy, rows, start, device):
         Rows from which reverse chains start.
     device : str
         Device of the chains.
+    reference : PairwiseEnergy, optional
+        Forest from which chains start. Chains from independent columns can miss rare states that
+        imply each other.
 
     Returns
     -------
@@ -191,10 +195,11 @@ def annealed_log_likelihoods(energy, rows, start, device):
     n_chains = int(np.clip(n_affordable, MIN_CHAINS, MAX_CHAINS))
     n_chains = n_chains if device == "cpu" else N_DEVICE_CHAINS
     how = {"n_chains": n_chains, "start": start, "random_state": 0, "device": device}
+    lengths = N_TEMPERATURES if reference is None else N_REFERENCE_TEMPERATURES
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an estimate is used, however wide the interval is
-        for n_temperatures in N_TEMPERATURES:
-            log_z = ais(energy, n_temperatures=n_temperatures, **how)
+        for n_temperatures in lengths:
+            log_z = ais(energy, n_temperatures=n_temperatures, reference=reference, **how)
             if log_z.upper - log_z.lower <= NARROW:
                 return energy.log_marginal(rows.X) - 0.5 * (log_z.lower + log_z.upper)
     return energy.log_marginal(rows.X) - log_z.upper

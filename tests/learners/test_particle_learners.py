@@ -21,6 +21,7 @@ from skmrf._utils.codes import STATE
 from skmrf._utils.log_weights import effective_sample_size, logsumexp, normalized_weights
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
+from skmrf.estimators import _weight_decay
 from skmrf.learners import (
     MCMCMLE,
     PCD,
@@ -449,6 +450,40 @@ def test_restarted_chains_find_modes_far_from_the_rows(kind, device, seed):
         is_far = (np.asarray(state.learner.X) == 1).mean(axis=1) > 0.5
         assert is_far.any() == (n_annealed > 0 and n_steps > 9)
         assert not is_far[6:].any()
+
+
+def test_pcd_of_boltzmann_machines_restarts_chains(monkeypatch, seed):
+    """By name it restarts two chains of a model without hidden units. An instance is unchanged."""
+    restarts, restart = [], pcd._restart_chains
+    monkeypatch.setattr(
+        pcd, "_restart_chains", lambda *given: restarts.append(1) or restart(*given)
+    )
+    X = np.random.default_rng(seed).choice([-1, 1], (60, 4))
+    for learner, n_hidden in (("pcd", 0), (PCD(), 0), ("pcd", 2)):
+        restarts.clear()
+        given = {"alpha": 0.1, "max_iter": 30, "random_state": 0}
+        BoltzmannMachine(learner, n_components=n_hidden, **given).fit(X)
+        assert bool(restarts) == (learner == "pcd" and n_hidden == 0)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_strengths_of_boltzmann_machines_are_scored_from_a_forest(monkeypatch, is_copied, seed):
+    """Chains of the scores start at a forest if columns depend on each other."""
+    references, score = [], _weight_decay.annealed_log_likelihoods
+
+    def record(model, rows, start, device, reference):
+        references.append(reference)
+        return score(model, rows, start, device, reference)
+
+    monkeypatch.setattr(_weight_decay, "annealed_log_likelihoods", record)
+    X = np.random.default_rng(seed).choice([0, 1], (200, 22))
+    X[:, 1] = X[:, 0] if is_copied else X[:, 1]
+    BoltzmannMachine(states=(0, 1), max_iter=10, random_state=0).fit(X)
+    assert references
+    for reference in references:
+        assert (reference is not None) == is_copied
+        assert not is_copied or reference.coupling[0, 1] > 1
 
 
 def test_restarts_keep_distinct_annealed_states(monkeypatch):

@@ -12,6 +12,7 @@ from zoo import ZOO, enumerate_states
 
 from skmrf._utils.interrupts import limit_time
 from skmrf._utils.results import LogPartition
+from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
 from skmrf.inference import log_partition, sample
@@ -27,6 +28,7 @@ from skmrf.likelihood.annealing_paths import (
     estimate_phases,
 )
 from skmrf.samplers import Product
+from skmrf.training.held_out import annealed_log_likelihoods
 
 
 class _ScriptedPath(NamedTuple):
@@ -329,6 +331,54 @@ def test_chains_of_a_reference_on_a_device(monkeypatch, device, sizes):
     reference = chains.fit_reference(energy, np.random.default_rng(0))
     assert found == sizes
     assert np.abs(first_marginals(reference) - 0.5).max() < 0.08
+
+
+def forest_and_model(states, rng, n=10):
+    """Return a forest with strong couplings, and a model with further weak couplings."""
+    coupling = np.zeros((n, n))
+    for i in range(1, n):
+        coupling[i, rng.integers(i)] = rng.normal(0.0, 8.0) / (states[1] - states[0]) ** 2
+    weak = np.triu(rng.normal(0.0, 0.1, (n, n)), 1)
+    forest = PairwiseEnergy(coupling + coupling.T, rng.normal(size=n), states)
+    coupling = forest.coupling + weak + weak.T
+    return forest, forest.with_theta({"coupling": coupling, "bias": forest.bias})
+
+
+@pytest.mark.parametrize("device", ["cpu", "jax"])
+@pytest.mark.parametrize("states", [(-1, 1), (0, 1)])
+def test_path_from_a_pairwise_forest(states, device, seed):
+    if device == "jax":
+        pytest.importorskip("jax")
+    forest, energy = forest_and_model(states, np.random.default_rng(seed))
+    exact = log_partition_bounds(energy, method="exact").value
+    how = {"n_temperatures": 50, "random_state": seed, "device": device}
+    result = ais(energy, reference=forest, **how)
+    assert abs(result.value - exact) < max(5 * result.std_error, 1e-4)
+    assert result.upper - result.lower < 0.5
+    itself = ais(forest, reference=forest, **how)
+    exact = log_partition_bounds(forest, method="exact").value
+    assert_allclose([itself.lower, itself.upper], exact, atol=1e-4)
+
+
+def test_scores_with_chains_of_rare_states(seed):
+    """Rare states that imply each other are found from a forest, and missed from a product."""
+    rng, n = np.random.default_rng(seed), 20
+    coupling, weak = np.zeros((n, n)), np.triu(rng.normal(0.0, 0.1, (n, n)), 1)
+    later = np.delete(np.arange(1, n), 9)  # two chains of ten variables
+    coupling[later - 1, later] = 13.0
+    forest = PairwiseEnergy(coupling + coupling.T, np.full(n, -12.0), (0, 1))
+    energy = PairwiseEnergy(forest.coupling + weak + weak.T, forest.bias, (0, 1))
+    X = (rng.random((50, n)) < 0.01).astype(int)
+    exact = energy.log_potential(X) - log_partition_bounds(energy, method="exact").value
+    scores = [annealed_log_likelihoods(energy, Batch(X), X, "cpu", p) for p in (forest, None)]
+    assert_allclose(scores[0], exact, atol=0.1)
+    assert np.abs(scores[1] - exact).max() > 1.0
+
+
+def test_pairwise_reference_with_other_states_raises():
+    forest, energy = (forest_and_model(s, np.random.default_rng(0))[0] for s in [(0, 1), (-1, 1)])
+    with pytest.raises(ValueError, match="same number of variables and the same states"):
+        ais(energy, reference=forest)
 
 
 @pytest.mark.parametrize("n_rows", [0, 3])
