@@ -18,7 +18,7 @@ from ..energies import DiscreteEnergy
 from ..exact import expectations
 from ..exact.completion import are_layer_sums_quick
 from ..inference import row_queries
-from ..likelihood import log_partition_bounds
+from ..likelihood import ais, log_partition_bounds
 from ..likelihood.bounds import exact_fits
 from ..likelihood.intervals import is_below, raise_to_bound, warn_wide
 from ..likelihood.ladder import burn_in, combine, ladder_log_partition
@@ -58,17 +58,21 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         """Return log Z of the model as a :class:`~skmrf._utils.results.LogPartition`.
 
         Reverse annealing chains start at training rows or at states of the ladder, so that the
-        chains cover the modes of the data.
+        chains cover the modes of the data. If this does not converge, annealing also starts at the
+        Chow-Liu forest of the training rows.
         """
-        return log_partition_bounds(
-            self.energy_,
-            max_bytes=self.max_bytes,
-            random_state=self._seed,
-            n_jobs=self.n_jobs,
-            device=self._device,
-            start=self._reverse_starts(),
-            target_width=self._target_width(),
-        )
+        given = {"start": self._reverse_starts(), "target_width": self._target_width()}
+        given |= {"random_state": self._seed, "n_jobs": self.n_jobs, "device": self._device}
+        forest = vars(self).get("_forest")
+        if forest is None:
+            return log_partition_bounds(self.energy_, max_bytes=self.max_bytes, **given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the second run warns
+            found = log_partition_bounds(self.energy_, max_bytes=self.max_bytes, **given)
+        if not found.converged:
+            other = raise_to_bound(ais(self.energy_, reference=forest, **given), found.lower)
+            found = max(found, other, key=lambda z: (z.converged, z.lower - z.upper))
+        return found
 
     def _target_width(self):
         """Return the width of the interval of log Z at which annealing ends, or None.

@@ -364,7 +364,8 @@ class BoltzmannMachine(VisibleEstimator):
             del energy, given  # training frees the initial model
 
             def attributes(state):
-                chosen = {"alpha_": choice.alpha, "_centre": choice.centre}
+                forest = vars(self).get("_forest") if session.is_resumed else choice.reference
+                chosen = {"alpha_": choice.alpha, "_centre": choice.centre, "_forest": forest}
                 fitted = session.attributes(state) | chosen
                 rows = rows_of_log_partition(data, np.random.default_rng(session.seed))
                 return fitted | rows | {"energy_": _symmetric(fitted["energy_"])}

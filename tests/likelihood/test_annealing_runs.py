@@ -1,7 +1,6 @@
 """Tests of the ends of annealing runs, of comparisons of estimates, and of sums over modes."""
 
 import time
-from functools import partial
 from math import comb
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
 from skmrf.inference import log_partition, sample
-from skmrf.likelihood import ais, log_partition_bounds, raise_bound
+from skmrf.likelihood import ais, log_partition_bounds
 from skmrf.likelihood.ais import (
     AnnealingChains,
     _estimate_with_longer_paths,
@@ -428,14 +427,6 @@ def test_one_run_with_a_given_reference_makes_no_other_reference(monkeypatch):
     energy, _ = two_modes(0.01)
     uniform = Product.uniform(energy.visible_states)
     assert ais(energy, reference=uniform, n_temperatures=10, random_state=0).upper < np.inf
-
-
-def test_references_with_a_zero_probability_are_refused():
-    energy = FactorGraph([2, 2], [(0, 1)], [np.eye(2)])
-    reference = Product(np.array([0.0, -np.inf, np.log(0.5), np.log(0.5)]), np.array([0, 2]))
-    for query in (ais, partial(raise_bound, X=[[0, 0]])):
-        with pytest.raises(ValueError, match="reference has states whose probability is 0"):
-            query(energy, reference=reference)
 
 
 def two_modes(strength=0.1, field=0.0375):

@@ -1,8 +1,9 @@
-"""Tests of ladders of models: exact swaps, mixing between modes, and log Z by bridge sampling."""
+"""Tests of ladders of models: exact swaps, mixing, log Z by bridge sampling and by references."""
 
 import pickle
 import warnings
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -19,7 +20,7 @@ from skmrf._utils.results import LogPartition
 from skmrf.energies import BipartiteEnergy, PairwiseEnergy
 from skmrf.estimators import _density
 from skmrf.learners import PTT
-from skmrf.likelihood import ais
+from skmrf.likelihood import ais, raise_bound
 from skmrf.likelihood.ladder import bennett, burn_in, combine, ladder_log_partition
 from skmrf.samplers import Product, spawn_generators, sweep, trace_chains
 from skmrf.samplers.ladder import Ladder, draw
@@ -387,3 +388,32 @@ def test_bounds_of_modes_inside_the_interval(share, monkeypatch):
     with warnings.catch_warnings(action="error"):
         assert model.log_partition_interval_ == (share, 2.0)
     assert model.log_partition_ == max(1.0, share)
+
+
+# Other references of log Z ------------------------------------------------------------------
+
+
+def test_references_with_a_zero_probability_are_refused():
+    energy = spins(2, 0.5, 0.0)
+    reference = Product(np.array([0.0, -np.inf, np.log(0.5), np.log(0.5)]), np.array([0, 2]))
+    for query in (ais, partial(raise_bound, X=[[0, 0]])):
+        with pytest.raises(ValueError, match="reference has states whose probability is 0"):
+            query(energy, reference=reference)
+
+
+@pytest.mark.parametrize("first_converges", [False, True])
+def test_second_log_partition_from_the_forest(first_converges, seed, monkeypatch):
+    """Annealing starts at the Chow-Liu forest only if log Z has not converged."""
+    X = np.random.default_rng(seed).choice([0, 1], (300, 22))
+    X[:, 1] = X[:, 0]
+    model = BoltzmannMachine(states=(0, 1), max_iter=10, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X)
+    wide = LogPartition(0.0, 1.0, -50.0, 50.0, False, "ais", first_converges)
+    monkeypatch.setattr(_density, "log_partition_bounds", lambda *_, **__: wide)
+    lower, upper = pickle.loads(pickle.dumps(model)).log_partition_interval_
+    assert (upper - lower < 1.0) == (not first_converges)
+    expected = ais(model.energy_, random_state=seed)
+    if not first_converges:
+        assert max(lower, expected.lower) <= min(upper, expected.upper) + 0.1
