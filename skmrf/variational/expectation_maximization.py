@@ -448,9 +448,9 @@ class MixtureSelection:
         factors = INFLATIONS if candidate[0] > 1 and has_numbers else INFLATIONS[:1]
         degrees = DEGREES if has_numbers else DEGREES[:1]
         factor, _ = _search(
-            factors, 2, lambda f: sum(row_score(inflate(m, f), r) for m, r in fitted)
+            factors, 2, lambda f: sum(row_score(inflate(m, f), r, r.patterns) for m, r in fitted)
         )
-        folds = [student_score(inflate(m, factor), r) for m, r in fitted]
+        folds = [student_score(inflate(m, factor), r, r.patterns) for m, r in fitted]
         best, score = _search(degrees, 2, lambda d: sum(fold(d) for fold in folds))
         self._spreads[candidate] = (factor, best), score
         return self._spreads[candidate]
@@ -464,7 +464,8 @@ class MixtureSelection:
         """Return the weighted sum of log-likelihoods of held-out rows."""
         if candidate not in self._scores:
             self._fitted[candidate] = self._fit_folds(*candidate)
-            self._scores[candidate] = sum(row_score(*pair) for pair in self._fitted[candidate])
+            fitted = self._fitted[candidate]
+            self._scores[candidate] = sum(row_score(m, r, r.patterns) for m, r in fitted)
         return self._scores[candidate]
 
     def _fit_folds(self, n_components, prior):

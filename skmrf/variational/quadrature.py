@@ -434,12 +434,15 @@ def joint_log_densities(mixture, rows, patterns, indicators=None, here=slice(Non
     return logs + mixture.log_weights[:, None] + moments.log_densities, moments
 
 
-def row_score(mixture, rows):
-    """Return the weighted sum of the log densities of rows, in nats."""
-    return student_score(mixture, rows)(np.inf)
+def row_score(mixture, rows, patterns):
+    """Return the weighted sum of the log densities of rows, in nats.
+
+    Parameters are those of :func:`student_score`.
+    """
+    return student_score(mixture, rows, patterns)(np.inf)
 
 
-def student_score(mixture, rows):
+def student_score(mixture, rows, patterns):
     """Return a function that maps degrees of freedom to the score of ``student_mixture``.
 
     The covariances are factorised only once.
@@ -450,12 +453,14 @@ def student_score(mixture, rows):
         The distribution with Gaussian components.
     rows : MixtureRows
         Rows with weights.
+    patterns : tuple
+        Patterns of missing entries of the rows.
 
     Returns
     -------
     callable
         Function of the degrees of freedom that returns the weighted sum of log densities, in nats.
     """
-    logs, moments = joint_log_densities(mixture, rows, rows.patterns)
+    logs, moments = joint_log_densities(mixture, rows, patterns)
     args = logs, moments.squares, (~np.isnan(rows.numbers)).sum(axis=1)
     return lambda degrees: float(rows.weights @ student_log_densities(*args, degrees))

@@ -511,7 +511,9 @@ def test_scores_of_student_mixtures(degrees, seed):
     parts = [replace(mixture, covariances=c * mixture.covariances) for c in scales / scales.mean()]
     expected = np.log(np.mean([np.exp(part.log_density(X)) for part in parts], axis=0))
     assert_allclose(student_mixture(mixture, degrees).log_density(X), expected, atol=1e-4)
-    assert student_score(mixture, rows)(degrees) == pytest.approx(rows.weights @ expected, rel=1e-5)
+    assert student_score(mixture, rows, rows.patterns)(degrees) == pytest.approx(
+        rows.weights @ expected, rel=1e-5
+    )
 
 
 def test_categories_have_no_degrees_of_freedom(seed):
