@@ -20,6 +20,7 @@ from skmrf import DiscreteMRF, NetworkPotentials, NNMRFBayesClassifier
 from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
+from skmrf.estimators.nnmrf import bayes_classifier
 from skmrf.estimators.nnmrf.bayes_classifier import warn_if_slow
 from skmrf.estimators.nnmrf.gaussian_base import (
     DIAGONAL_SHARES,
@@ -421,6 +422,21 @@ def test_default_classifier_selects_the_potentials_by_held_out_rows(kind, seed):
     chosen = NNMRFBayesClassifier(random_state=seed).fit(X, y)
     same = NNMRFBayesClassifier(kind, random_state=seed).fit(X, y)
     np.testing.assert_array_equal(chosen.predict_proba(X), same.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("clear_gain", "n_trials"), [(3.0, 1), pytest.param(np.inf, 3, marks=pytest.mark.long)]
+)
+def test_a_clear_difference_ends_the_trials(clear_gain, n_trials, seed, monkeypatch):
+    """One trial shows that two moons are far from Gaussian. Then networks learn all rows."""
+    fits, learn = [], NNMRFBayesClassifier._learn_densities
+    monkeypatch.setattr(bayes_classifier, "CLEAR_GAIN", clear_gain)
+    monkeypatch.setattr(
+        NNMRFBayesClassifier, "_learn_densities", lambda *given: fits.append(1) or learn(*given)
+    )
+    X, y = make_moons(400, noise=0.05, random_state=seed)
+    NNMRFBayesClassifier(random_state=seed).fit(X, y)
+    assert len(fits) == n_trials + 1
 
 
 @pytest.mark.parametrize("smallest", [1.0, 1e-320])
