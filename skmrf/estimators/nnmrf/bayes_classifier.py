@@ -78,8 +78,8 @@ class NNMRFBayesClassifier(DensityClassifier):
 
         - "auto": Gaussian with more than 60 columns. Otherwise both kinds are learned from four
           fifths of the rows, and the kind with the smaller log loss of the other rows is selected.
-          In small tables, three different fifths are left out. Networks are also selected if there
-          is a single class.
+          In small tables, up to three different fifths are left out, until the difference is clear.
+          Networks are also selected if there is a single class.
         - "gaussian": Gaussian, with shrunk means and covariances.
         - "network": :class:`~skmrf.NetworkPotentials` with default parameters. They are better for
           densities, outliers and samples, because the shrinkage of Gaussians is selected for class
