@@ -131,6 +131,7 @@ def _restart_chains(energy, n_annealed, chains, rng):
         modes, X = annealed_states(energy, n_annealed, rng), X.copy()
         X[: len(modes)] = modes
     else:
+        energy = energy.with_theta(energy.theta)  # JAX: no cached value may leave this function
         modes = Product.uniform(energy.visible_states).sample(n_annealed, rng)
         modes, _ = sweep(energy, modes, rng, betas=ANNEALING_BETAS)
         is_equal = (modes[:, None] == modes).all(axis=2)
