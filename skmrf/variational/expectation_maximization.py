@@ -410,11 +410,11 @@ class MixtureSelection:
 
     def _compare_sizes(self, best, numbers):
         """Return a candidate whose components differ much in size, if it is clearly better."""
-        others = {k: (k, replace(best[1], covariance=NO_POOLING)) for k in numbers}
-        few = [others[k] for k in COMPARED if k in others] or list(others.values())
-        score = max(map(self._score, few))
-        is_better = score > self._score(best) + MIN_GAIN * self.rows.weights.sum()
-        return _search(list(others.values()), 3, self._score)[0] if is_better else best
+        others = [(k, replace(best[1], covariance=NO_POOLING)) for k in numbers]
+        few = [other for other in others if other[0] in COMPARED] or others
+        if max(map(self._score, few)) <= self._score(best) + MIN_GAIN * self.rows.weights.sum():
+            return best
+        return max(*few, _search(others, 3, self._score)[0], key=self._score)
 
     def _search_shares(self, n_components, strength, shares):
         """Return the prior with the best weight of the diagonal, for a number of components.
