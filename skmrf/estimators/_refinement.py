@@ -21,10 +21,9 @@ from ..training.preconditioning import (
 )
 from ..training.regularization import MIN_GAIN, gain_over_reference, held_out_weights
 from ..training.schedules import LinearRate
-from ._training import complete_states, run_unless_divergent
+from ._training import N_ANNEALED, complete_states, run_unless_divergent
 
 N_CHAINS = 512
-N_ANNEALED = 2  # of the chains; more of them bias the model away from probable states
 N_UPDATES = 400
 RATE = 0.05  # of the natural gradient; 0.3 diverges on some data sets
 MIN_CURVATURE = 5e-4  # smaller ones give long random steps to pairs of rare states
