@@ -412,8 +412,17 @@ def test_second_log_partition_from_the_forest(first_converges, seed, monkeypatch
         model.fit(X)
     wide = LogPartition(0.0, 1.0, -50.0, 50.0, False, "ais", first_converges)
     monkeypatch.setattr(_density, "log_partition_bounds", lambda *_, **__: wide)
+    references = []
+
+    def record(energy, reference, **options):
+        references.append(reference.coupling[0, 1])
+        return ais(energy, reference=reference, **options)
+
+    monkeypatch.setattr(_density, "ais", record)
     lower, upper = pickle.loads(pickle.dumps(model)).log_partition_interval_
     assert (upper - lower < 1.0) == (not first_converges)
+    assert len(references) == (not first_converges)
     expected = ais(model.energy_, random_state=seed)
     if not first_converges:
+        assert references[0] > 1.0  # an edge of the forest
         assert max(lower, expected.lower) <= min(upper, expected.upper) + 0.1
