@@ -543,7 +543,7 @@ def test_kernel_of_a_gpu_on_several_devices(run_on_devices):
 @pytest.mark.parametrize(
     "runs",
     [
-        "(PCD(900, 20), 'layers', 0.0), (CD(n_sweeps=30), 'layers', 0.0), "
+        "(PCD(900, 20), 'layers', 0.0), "
         "(PTT(1500), 'layers', 0.0), (ParallelTempering(1500, betas=4), 'layers', 0.0)",
         "(PCD(900, 20), 'coupled layers', 0.3), (SMC(n_particles=600), 'pairs', 0.0), "
         "(ParallelTempering(1500, betas=4), 'coupled layers', 0.0)",

@@ -275,14 +275,10 @@ LONG_RUNS = [
     (CD(n_sweeps=25, start="random"), "states", 0.0),
     (learners.TemperedTransitions(n_chains=1500, n_temperatures=3), "states", 0.0),
     (ParallelTempering(n_chains=1200, betas=4), "states", 0.0),
-    (ParallelTempering(n_chains=1200, betas=4), "no biases", 0.0),
-    (learners.MCMCMLE(n_particles=3000, reset=2), "states", 0.0),
     (learners.ParticleFilteredMCMCMLE(n_particles=9000), "states", 0.0),
     (SMC(n_particles=600), "states", 0.0),
-    (SMC(n_particles=600), "binary", 0.3),
     (PSMC(n_particles=2000), "states", 0.0),
     (PSMC(n_particles=2000, refresh="split"), "binary", 0.0),
-    (PSMC(n_particles=9000, refresh="none"), "states", 0.0),
     (PTT(n_chains=2000, swap_every=2), "states", 0.0),
 ]
 

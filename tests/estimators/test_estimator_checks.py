@@ -71,7 +71,7 @@ VARIANTS = [  # those that take a few seconds at most
     MRFImputer(DiscreteMRF("independent", "exact", alpha=0.1)),
 ]
 LONG_VARIANTS = [
-    DiscreteMRF(learner="pseudo-likelihood"),
+    DiscreteMRF(learner="pseudo-likelihood", max_iter=20),
     DiscreteMRF(MRFStructureLearner("pseudo-likelihood"), "exact", alpha=0.1),
     MRFStructureLearner(),
     MRFStructureLearner(search="nodewise", column_types="continuous"),
@@ -98,8 +98,8 @@ LONG_VARIANTS = [
     NNMRFBayesClassifier(
         NetworkPotentials("empty", QUICK, early_stopping=False, **SMALL), **NUMBERS
     ),
-    NNMRFBayesClassifier(NetworkPotentials(max_iter=5)),
-    NNMRFClassifier(),
+    NNMRFBayesClassifier(NetworkPotentials(**SMALL)),
+    NNMRFClassifier(cv=2),
     MRFImputer(NNMRFDensity(NetworkPotentials(**SMALL))),
     MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),
 ]
@@ -115,7 +115,7 @@ SLOW_VARIANTS = [
     ),
 ]
 DEVICE_VARIANTS = [
-    BoltzmannMachine("pcd", binarize=0.5, alpha=0.01, max_iter=1, device="jax"),
+    BoltzmannMachine(PCD(), binarize=0.5, alpha=0.01, max_iter=1, device="jax"),
     RBM(2, "pcd", binarize=0.5, alpha=0.01, max_iter=1, device="jax"),
     CRBMStructuredPredictor(2, alpha=0.01, max_iter=1, device="jax"),
     DiscreteMRF(learner="pcd", alpha=0.01, max_iter=1, device="jax"),
