@@ -8,7 +8,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import brentq
 from scipy.special import expit, logit
-from sklearn.exceptions import ConvergenceWarning
 
 from .mixtures import (
     FLOOR,
@@ -139,8 +138,9 @@ class ConditionalGaussian:
         rows, states = np.nonzero(counts)
         if len(np.unique(states)) > 1:
             model = LogisticRegression()
-            with warnings.catch_warnings():  # shrunk probabilities need no exact maximum
-                warnings.simplefilter("ignore", ConvergenceWarning)
+            with warnings.catch_warnings():
+                # Shrunk probabilities need no exact maximum, and many categories are no numbers.
+                warnings.simplefilter("ignore", UserWarning)
                 model.fit(self.design[rows], states, sample_weight=counts[rows, states])
             fitted = np.zeros_like(probabilities)
             fitted[:, model.classes_] = model.predict_proba(self.design)

@@ -550,7 +550,10 @@ BAD_TABLES = {
     "few distinct rows": (lambda X: X[:3].repeat(20, axis=0), None),
     "one row": (lambda X: X[:1], None),
     "large numbers": (lambda X: 1e305 * X, None),
-    "names": (lambda X: pd.DataFrame({"a": X[:, 0].astype(str) + "x", "b": X[:, 1]}), None),
+    "names": (
+        lambda X: pd.DataFrame({"a": X[:, 0].astype(str) + "x", "b": X[:, 1], "c": X[:, 2] > 0}),
+        None,
+    ),
 }
 
 
