@@ -121,11 +121,11 @@ def resolve_categories(categories, columns, names, declared=None):
     ]
 
 
-def _is_missing(value):
+def is_missing(value):
     """Return True if a value is None, nan, NaT or NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float | np.floating) and np.isnan(value)
+    return isinstance(value, float | np.floating) and value != value
 
 
 def time_advice(column):
@@ -185,7 +185,7 @@ def missing_mask(column):
     if column.dtype.kind in "mM":
         return np.isnat(column)
     if column.dtype == object:
-        return np.fromiter((_is_missing(v) for v in column), dtype=bool, count=len(column))
+        return np.fromiter((is_missing(v) for v in column), dtype=bool, count=len(column))
     return np.zeros(len(column), dtype=bool)
 
 

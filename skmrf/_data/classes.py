@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._utils.codes import MISSING
 from .._utils.rows import dense_rows, is_mapped, row_blocks
-from .categories import missing_mask, to_floats
+from .categories import is_missing, missing_mask, to_floats
 from .column_types import find_far_values, find_step, median_and_scale
 from .mixed import Columns
 from .transforms import (
@@ -459,7 +459,7 @@ class LabelCodes:
         wrong = next((label for label in labels if not _is_hashable(label)), None)
         if wrong is not None:
             raise ValueError(f"y holds {wrong!r}; labels must be hashable.")
-        found = list(dict.fromkeys(label for label in labels if not _is_missing(label)))
+        found = list(dict.fromkeys(label for label in labels if not is_missing(label)))
         if not found:
             raise ValueError("y has no labels; at least one label must be known.")
         with suppress(TypeError):
@@ -480,16 +480,9 @@ class LabelCodes:
             wrong = next(label for label in labels if not _is_hashable(label))
             raise ValueError(f"y holds {wrong!r}; labels must be hashable.") from None
         for k, code in enumerate(out):
-            if code == UNKNOWN and _is_missing(labels[k]):
+            if code == UNKNOWN and is_missing(labels[k]):
                 out[k] = MISSING
         return np.array(out, dtype=np.int64)
-
-
-def _is_missing(label):
-    """Return True if a label is None, nan, NaT or NA."""
-    if label is None or type(label).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(label, float | np.floating) and label != label
 
 
 def _is_hashable(label):

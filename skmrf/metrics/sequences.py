@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from .._data.categories import is_missing
+
 
 def sequence_scores(y_true, y_pred):
     """Return the accuracy of labels, of whole sequences, and the F1 of spans.
@@ -14,22 +16,23 @@ def sequence_scores(y_true, y_pred):
     Parameters
     ----------
     y_true : list of sequences of labels
-        True labels of each sequence.
+        True labels of each sequence. Missing labels (None, nan or NA) do not count. A span ends
+        before a missing label, in the predictions too.
     y_pred : list of sequences of labels
         Predicted labels of each sequence.
 
     Returns
     -------
     dict of str to float
-        "label_accuracy" and "sequence_accuracy", the shares of correct labels and of sequences
-        without an error. If a label is a string with a prefix such as "B-", also "span_precision",
-        "span_recall" and "span_f1" between 0 and 1.
+        "label_accuracy" and "sequence_accuracy", the shares of correct labels, and of sequences
+        without an error among those with a known label. If a label is a string with a prefix such
+        as "B-", also "span_precision", "span_recall" and "span_f1" between 0 and 1.
 
     Raises
     ------
     ValueError
-        If there are no labels, or if a sequence has different numbers of true and predicted labels.
-        The message names the sequence.
+        If there are no known labels, if a sequence is not a list of labels, or if it has different
+        numbers of true and predicted labels. The message names the sequence.
 
     References
     ----------
@@ -43,19 +46,41 @@ def sequence_scores(y_true, y_pred):
     >>> scores["label_accuracy"], scores["span_f1"]
     (0.6666666666666666, 0.0)
     """
-    true, predicted = ([list(labels) for labels in y] for y in (y_true, y_pred))
+    true, predicted = _read_sequences(y_true, "y_true"), _read_sequences(y_pred, "y_pred")
     _check_lengths(true, predicted)
-    if not any(true):
-        raise ValueError("y_true has no labels; the scores need at least one.")
-    pairs = list(zip(true, predicted, strict=True))
-    n_right = sum(a == b for t, p in pairs for a, b in zip(t, p, strict=True))
+    pairs = [_hide_unknown(*pair) for pair in zip(true, predicted, strict=True)]
+    pairs = [(t, p) for t, p in pairs if t.count(None) < len(t)]
+    if not pairs:
+        raise ValueError("y_true has no known labels; the scores need at least one.")
+    known = [(a, b) for pair in pairs for a, b in zip(*pair, strict=True) if a is not None]
     scores = {
-        "label_accuracy": _ratio(n_right, sum(map(len, true))),
+        "label_accuracy": _ratio(sum(a == b for a, b in known), len(known)),
         "sequence_accuracy": _ratio(sum(t == p for t, p in pairs), len(pairs)),
     }
-    if any(_split_label(label)[0] in "BIES" for labels in true for label in labels):
+    if any(_split_label(label)[0] in "BIES" for label, _ in known):
         scores |= _span_scores(pairs)
     return scores
+
+
+def _read_sequences(y, name):
+    """Return a list of lists of labels."""
+    sequences = list(y)
+    for k, labels in enumerate(sequences):
+        if isinstance(labels, str) or not hasattr(labels, "__len__"):
+            raise ValueError(
+                f"Sequence {k} of {name} must be a list of labels; got {labels!r}. Split labels of "
+                "a table into one list per sequence."
+            )
+    return [list(labels) for labels in sequences]
+
+
+def _hide_unknown(true, predicted):
+    """Return both lists of labels, with None where the true label is missing."""
+    known = [not is_missing(label) for label in true]
+    return [
+        [label if k else None for label, k in zip(labels, known, strict=True)]
+        for labels in (true, predicted)
+    ]
 
 
 def _check_lengths(true, predicted):

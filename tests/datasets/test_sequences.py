@@ -457,5 +457,24 @@ def test_scores_of_sequences():
     with pytest.raises(ValueError, match="Sequence 0 has 4 true labels, but 1 predicted"):
         sequence_scores(true[:1], [["O"]])
     for empty in ([], [[]]):
-        with pytest.raises(ValueError, match="y_true has no labels"):
+        with pytest.raises(ValueError, match="y_true has no known labels"):
             sequence_scores(empty, empty)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_missing_labels_do_not_count_in_scores(missing):
+    true = [["B-x", missing, "I-x", "O"], [missing, missing], ["O", missing]]
+    predicted = [["B-x", "I-x", "I-x", "B-y"], ["B-x", "O"], ["O", "B-y"]]
+    scores = sequence_scores(true, predicted)
+    assert_allclose(scores["label_accuracy"], 3 / 4)
+    assert_allclose(scores["sequence_accuracy"], 1 / 2)
+    assert_allclose(scores["span_precision"], 2 / 3)
+    assert_allclose(scores["span_recall"], 1)
+    with pytest.raises(ValueError, match="y_true has no known labels"):
+        sequence_scores(true[1:2], predicted[1:2])
+
+
+@pytest.mark.parametrize("labels", [["B-x", "O"], np.array(["a", "b"]), [1, 2]])
+def test_scores_need_a_list_of_labels_per_sequence(labels):
+    with pytest.raises(ValueError, match="Sequence 0 of y_true must be a list of labels; got"):
+        sequence_scores(labels, labels)
