@@ -85,12 +85,16 @@ def check_sample_weight(sample_weight, n_rows):
     try:
         weights = np.asarray(sample_weight, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must be one number per row; {error}.") from error
+        reason = str(error).rstrip(".")
+        raise ValueError(
+            f"sample_weight must be one number per row or example; {reason}."
+        ) from error
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):
         raise ValueError(
-            f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight per row."
+            f"sample_weight.shape == {weights.shape}, expected {(n_rows,)}: one weight per row or "
+            "example."
         )
     if not np.isfinite(weights).all() or (weights < 0).any():
         wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[0]

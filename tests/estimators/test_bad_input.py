@@ -131,8 +131,9 @@ def test_wrong_optimizers_raise_an_error_before_training(model, optimizer, monke
         (np.zeros(20), "All sample weights are zero"),
         (-np.ones(20), r"sample_weight\[0\] is -1.0; weights must be finite and not negative"),
         (np.full(20, np.nan), r"sample_weight\[0\] is nan"),
-        ("balanced", "sample_weight must be one number per row"),
-        (np.ones(3), r"sample_weight.shape == \(3,\), expected \(20,\)"),
+        ("balanced", "sample_weight must be one number per row or example"),
+        ([[1.0], [1.0, 1.0]], r"sample_weight must be one number .* inhomogeneous part\.$"),
+        (np.ones(3), r"sample_weight.shape == \(3,\), expected \(20,\): one weight per row or"),
     ],
 )
 def test_bad_weights(weights, message):
