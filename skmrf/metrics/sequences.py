@@ -26,7 +26,8 @@ def sequence_scores(y_true, y_pred):
     dict of str to float
         "label_accuracy" and "sequence_accuracy", the shares of correct labels, and of sequences
         without an error among those with a known label. If a label is a string with a prefix such
-        as "B-", also "span_precision", "span_recall" and "span_f1" between 0 and 1.
+        as "B-", or if all labels are "O", also "span_precision", "span_recall" and "span_f1"
+        between 0 and 1. They are 0 if there are no spans.
 
     Raises
     ------
@@ -57,7 +58,8 @@ def sequence_scores(y_true, y_pred):
         "label_accuracy": _ratio(sum(a == b for a, b in known), len(known)),
         "sequence_accuracy": _ratio(sum(t == p for t, p in pairs), len(pairs)),
     }
-    if any(_split_label(label)[0] in "BIES" for label, _ in known):
+    labels = {label for pair in known for label in pair}
+    if labels == {"O"} or any(_split_label(label)[0] in "BIES" for label in labels):
         scores |= _span_scores(pairs)
     return scores
 

@@ -454,6 +454,8 @@ def test_scores_of_sequences():
     assert_allclose(scores["span_recall"], 2 / 4)
     assert_allclose(scores["span_f1"], 4 / 7)
     assert "span_f1" not in sequence_scores([["A"]], [["A"]])
+    for wrong in (["O", "O"], ["B-x", "O"]):  # such as in a fold of a cross-validation
+        assert sequence_scores([["O", "O"]], [wrong])["span_f1"] == 0
     with pytest.raises(ValueError, match="Sequence 0 has 4 true labels, but 1 predicted"):
         sequence_scores(true[:1], [["O"]])
     for empty in ([], [[]]):
