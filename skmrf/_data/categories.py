@@ -11,7 +11,7 @@ from .._utils.codes import MAX_STATES, MISSING, STATE
 from .._utils.parameters import show_list
 from .._utils.rows import find_copies, find_unique_rows
 from .._utils.warn import warn_caller
-from .frames import MappedColumns, as_columns, read_columns
+from .frames import MAX_EXACT, MappedColumns, as_columns, read_columns
 
 __all__ = [
     "CategoryEncoder",
@@ -19,6 +19,7 @@ __all__ = [
     "as_columns",
     "check_categories",
     "check_seen",
+    "common_type",
     "decode",
     "encode",
     "find_categories",
@@ -374,6 +375,11 @@ def check_categories(categories, names):
         if isinstance(values, str) or not hasattr(values, "__len__"):
             raise ValueError(f"The categories of column {name!r} must be a list; got {values!r}.")
         array = _to_numeric(_object_array(values))
+        if missing_mask(array).any():
+            raise ValueError(
+                f"The categories of column {name!r} contain a missing entry (nan, None or NA); "
+                f"remove it: {show_list(list(values), N_SHOWN)}."
+            )
         if len(array) == 0 or len(set(array.tolist())) < len(array):
             raise ValueError(
                 f"The categories of column {name!r} must be distinct, and at least one is needed; "
@@ -430,7 +436,7 @@ def blank_unseen(column, known):
 
 def _find_codes(values, known):
     """Return the code of each category, and -1 for categories that are not in ``known``."""
-    if values.dtype.kind in "biuf" and known.dtype.kind in "biuf" and len(known):
+    if len(known) and common_type([values, known]).kind in "biuf":
         order = np.argsort(known, kind="stable")
         place = np.minimum(np.searchsorted(known[order], values), len(known) - 1)
         return np.where(known[order[place]] == values, order[place], -1)
@@ -464,13 +470,23 @@ def _raise_for_unseen(codes, values, known, name, remedy, has_types):
         )
 
 
+def common_type(arrays):
+    """Return the common data type of arrays of numbers, which is object if floats round integers.
+
+    It is also object if an array has other values, or if some arrays have booleans.
+    """
+    kinds = {a.dtype.kind for a in arrays}
+    if not kinds <= set("biuf") or ("b" in kinds and kinds != {"b"}):
+        return np.dtype(object)
+    dtype = np.result_type(*[a.dtype for a in arrays])
+    integers = [a.astype(float) for a in arrays if dtype.kind == "f" and a.dtype.kind in "iu"]
+    is_rounded = any(np.abs(a).max(initial=0.0) >= MAX_EXACT for a in integers)
+    return np.dtype(object) if is_rounded else dtype
+
+
 def decode(X, categories):
-    """Return the category of each code; the array is numeric if all categories are numbers."""
-    kinds = {c.dtype.kind for c in categories}
-    if kinds <= set("biuf") and (kinds == {"b"} or "b" not in kinds):
-        out = np.empty(X.shape, dtype=np.result_type(*[c.dtype for c in categories]))
-    else:
-        out = np.empty(X.shape, dtype=object)
+    """Return the category of each code, in an array of the common type of the categories."""
+    out = np.empty(X.shape, dtype=common_type(categories))
     for j, known in enumerate(categories):
         known = _to_objects(known) if known.dtype.kind in "mM" else known
         out[:, j] = known[X[:, j]]

@@ -8,7 +8,15 @@ from scipy.special import ndtri
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.warn import warn_caller
-from .categories import TableEncoder, decode, encode, resolve_categories, time_advice, to_floats
+from .categories import (
+    TableEncoder,
+    common_type,
+    decode,
+    encode,
+    resolve_categories,
+    time_advice,
+    to_floats,
+)
 from .column_types import (
     DISCRETE_TYPES,
     declared_categories,
@@ -79,14 +87,13 @@ class Columns(TableEncoder):
     def decode(self, X):
         """Convert encoded rows back to the user's units and categories.
 
-        The array has the dtype object if a category is not numeric.
+        The array has the dtype object if a category is not numeric, or if a float would round it.
         """
         values = X[:, self.continuous] * self.scale + self.mean
         if not len(self.discrete):
             return values
         states = decode(X[:, self.discrete].astype(np.int64), self.categories)
-        numeric = states.dtype.kind in "iuf"
-        out = np.empty(X.shape, dtype=float if numeric else object)
+        out = np.empty(X.shape, dtype=common_type([values, states]))
         out[:, self.continuous], out[:, self.discrete] = values, states
         return out
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtri
 
 from .._utils.codes import MISSING
-from .categories import TableEncoder, decode, encode, to_floats
+from .categories import TableEncoder, common_type, decode, encode, to_floats
 from .column_types import (
     MAX_DECIMALS,
     MIN_ROWS,
@@ -465,12 +465,12 @@ class TransformedColumns(TableEncoder):
                 states = X[:, n + self.spiked.index(j)].astype(int)
                 table = np.concatenate([[np.nan], transform.spikes])
                 values[j] = np.where(states > 0, table[states], values[j])
-        is_numeric = True
+        dtype = np.dtype(float)
         if len(self.discrete):
             states = decode(X[:, self.discrete].astype(np.int64), self.categories)
-            is_numeric = states.dtype.kind in "iuf"
+            dtype = common_type([states, np.zeros(0)])
             values |= dict(zip(self.discrete.tolist(), states.T, strict=True))
-        out = np.empty((len(X), n), dtype=float if is_numeric else object)
+        out = np.empty((len(X), n), dtype=dtype)
         for j, column in values.items():
             out[:, j] = column
         return out

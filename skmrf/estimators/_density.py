@@ -416,7 +416,7 @@ class VisibleEstimator(EnergyEstimator):
         ndarray or frame of shape (n_samples, n_features)
             Complete rows of categories, or of the two states of a two-state model. They are a frame
             with the columns' data types if the training rows were a frame. The data type of an
-            array is numeric if all columns are.
+            array is numeric if all columns are, and if it does not round large integers.
         """
 
         def impute_rows(X):

@@ -24,6 +24,7 @@ from skmrf._data.categories import encode, merge_copies, value_codes
 from skmrf._data.column_types import find_column_types, find_far_values, find_support
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
+from skmrf._data.mixed import learn_columns
 from skmrf._data.numeric import _scale_dense, find_linear_functions
 from skmrf._data.transforms import _log_rounded_density, learn_transform
 from skmrf._utils.rows import count_rows, find_copies
@@ -175,8 +176,7 @@ def test_frames_of_densities(seed):
     filled = model.predict(missing)
     assert filled.dtypes.equals(X.dtypes)
     assert_frame_equal(filled[missing["str"].notna()][["str"]], X[missing["str"].notna()][["str"]])
-    y = np.arange(40) % 2
-    classes = NNMRFBayesClassifier(NETS, random_state=0).fit(X, y)
+    classes = NNMRFBayesClassifier(NETS, random_state=0).fit(X, np.arange(40) % 2)
     assert classes.sample(5, random_state=0).dtypes.equals(X.dtypes)
 
 
@@ -198,16 +198,13 @@ def test_types_survive_storage(seed):
     for X in (pandas_frame(seed).drop(columns="days"), polars_frame(seed)[:, :6]):
         model = independent().fit(X)
         expected = model.sample(3, random_state=0)
-        for copied in (
-            pickle.loads(pickle.dumps(model)),
-            io.loads(io.dumps(model), trusted=TRUSTED_TYPES),
-        ):
+        stored = pickle.loads(pickle.dumps(model)), io.loads(io.dumps(model), trusted=TRUSTED_TYPES)
+        for copied in stored:
             assert copied.sample(3, random_state=0).equals(expected)
 
 
 def test_frame_type_of_other_tables():
-    assert FrameType.of(np.zeros((2, 2))) is None
-    assert FrameType.of([[1, 2]]) is None
+    assert all(FrameType.of(X) is None for X in (np.zeros((2, 2)), [[1, 2]]))
 
 
 # Masked arrays ------------------------------------------------------------------------------
@@ -219,10 +216,8 @@ def test_masked_entries_are_missing(dtype, seed):
     X, mask = rng.integers(2, size=(30, 3)).astype(dtype), rng.random((30, 3)) < 0.3
     mask[:, 0], mask[0] = False, [False, True, False]
     masked = np.ma.MaskedArray(X, mask)
-    columns = as_columns(masked)
-    assert_array_equal(np.stack([pd.isna(c) for c in columns], axis=1), mask)
-    objects = X.astype(object)
-    objects[mask] = None
+    assert_array_equal(np.stack([pd.isna(c) for c in as_columns(masked)], axis=1), mask)
+    objects = np.where(mask, None, X)
     model = independent().fit(masked)
     plain = independent().fit(objects)
     assert_array_equal(model.score_samples(masked), plain.score_samples(objects))
@@ -288,8 +283,7 @@ def test_truth_values_and_words_are_categories(seed):
         model = NNMRFDensity(NETS, random_state=0).fit(X)
         assert [c.tolist() for c in model.categories_] == [[False, True], ["x", "y", "z"]]
         scores.append(model.score_samples(X))
-    assert_array_equal(scores[0], scores[1])
-    assert_array_equal(scores[0], scores[2])
+    assert_array_equal(scores, [scores[0]] * 3)
     numbers = NNMRFDensity(NETS, random_state=0).fit(pd.DataFrame({"x": x, "text": x.astype(str)}))
     assert numbers.categories_ == []
     with pytest.raises(ValueError, match="Column 'x' holds 'a', which is not a number"):
@@ -351,20 +345,26 @@ def test_binary_rows_are_checked(dtype):
 
 
 LARGE = [2**53 + k for k in (0, 1, 2, 3, 0, 1)]
+COLUMNS = [pd.array([*LARGE, None], dtype=name) for name in ("Int64", "UInt64")]
+COLUMNS += [pd.Categorical([*LARGE, None]), pl.Series([*LARGE, None])]
 
 
-@pytest.mark.parametrize(
-    "column",
-    [pd.array([*LARGE, None], dtype="Int64"), pd.array([*LARGE, None], dtype="UInt64"),
-     pd.Categorical([*LARGE, None]), pl.Series([*LARGE, None])],
-)  # fmt: skip
-def test_large_integers_beside_a_missing_entry_are_not_rounded(column):
-    """A float64, to which both libraries convert the column, has 53 bits."""
+@pytest.mark.parametrize("column", COLUMNS)
+def test_large_integers_beside_floats_are_not_rounded(column):
+    """A float64 has 53 bits. Integers of other data types are the same categories."""
     library = pl if isinstance(column, pl.Series) else pd
-    model = independent().fit(library.DataFrame({"id": column}))
-    assert model.categories_[0].tolist() == LARGE[:4]
-    known = model.score_samples(library.DataFrame({"id": column[:6]}))
+    X = library.DataFrame({"id": column, "x": np.arange(7) % 2 + 0.5})
+    model = independent().fit(X)
+    assert list(model.predict(X)["id"])[:6] == LARGE
+    known = model.score_samples(X[:6])
     assert known[0] == known[4] > known[2]
+    for dtype in (np.int64, np.uint64):
+        rows = library.DataFrame({"id": np.array(LARGE, dtype), "x": X["x"][:6]})
+        assert_array_equal(model.score_samples(rows), known)
+    names, read = list(rows), as_columns(rows)
+    for learn in (learn_columns, learn_transformed_columns):
+        columns = learn(rows, read, names, ["categorical", "continuous"], "auto", np.ones(6))
+        assert columns.decode(columns.encode(read))[:, 0].tolist() == LARGE
 
 
 def test_far_values_of_columns_whose_values_are_mostly_equal(seed):

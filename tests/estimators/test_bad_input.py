@@ -74,6 +74,8 @@ BAD_PARAMETERS = [
     ({"alpha": 10**400}, "alpha must be a finite number; got 1000"),
     ({"categories": [[0, 1]]}, "categories has 1 lists, but X has 2 columns; give one list per"),
     ({"categories": [[0, 0], [0, 1]]}, "categories of column 0 must be distinct"),
+    ({"categories": [[0, None], [0, 1]]}, "The categories of column 0 contain a missing entry"),
+    ({"categories": [[0, 1], [0, np.nan]]}, "The categories of column 1 contain a missing entry"),
     ({"categories": [[0], [0, 1]]}, "has the category 1, which was not seen in fit and is not in"),
     ({"optimizer": "newton"}, "optimizer must be one of .*; got 'newton'"),
     ({"optimizer": "lbfgs"}, 'optimizer="lbfgs" needs a deterministic objective'),
