@@ -341,7 +341,8 @@ def _variable_mask(variables, n):
     if not isinstance(variables, Iterable):
         raise TypeError(f"variables must be a sequence of variable indices; got {variables!r}.")
     for v in variables:
-        if not isinstance(v, numbers.Integral) or not 0 <= v < n:
+        is_index = isinstance(v, numbers.Integral) and not isinstance(v, bool)
+        if not is_index or not 0 <= v < n:
             raise ValueError(f"variables contains {v!r}, but variable indices are 0 to {n - 1}.")
         mask[v] = True
     return mask

@@ -513,7 +513,7 @@ def test_marginal_map_falls_back_to_propagation():
         marginal_map(energy, range(3), method="exact", max_bytes=100)
 
 
-@pytest.mark.parametrize("variables", [[6], [-1], ["x"], [0.0]])
+@pytest.mark.parametrize("variables", [[6], [-1], ["x"], [0.0], [True]])
 def test_invalid_variables_of_marginal_map_raise(variables):
     with pytest.raises(ValueError) as caught:
         marginal_map(ZOO["chain"](0), variables)
