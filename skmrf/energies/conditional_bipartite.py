@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from .._utils.codes import STATE
 from .._utils.parallel import matrix_product
 from .._utils.phases import UnitMoments
 from .._utils.rows import Batch, float_type
@@ -155,7 +154,7 @@ class ConditionalBipartiteEnergy(ConditionalLayeredEnergy):
         X = np.asarray(X)
         n_inputs = len(self.theta["visible_inputs"])
         inputs, states = X[:, :n_inputs], X[:, n_inputs:]
-        return self.at(Batch(inputs)).log_potential(states.astype(STATE))
+        return self.at(Batch(inputs)).log_potential(states)
 
     def condition(self, x):
         """Return the distribution of the units given the inputs of one row.

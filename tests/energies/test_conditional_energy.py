@@ -286,6 +286,13 @@ def test_invalid_arguments_raise(name, value, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("state", [0.5, 2.0, 2.0**16, -1.0, np.nan])
+def test_states_other_than_0_and_1_raise(state):
+    row = np.array([[0.3, 1.0, -2.0, 0.7, 1.0, 0.0, state, 1.0, 0.0]])
+    with pytest.raises(ValueError, match=r"States must be integer codes|Variable 2 has 2 states"):
+        conditional(0).log_potential(row)
+
+
 def test_scalars_raise():
     with pytest.raises(ValueError, match=r"visible_inputs must be of shape \(1, 3\); got \(\)\."):
         ConditionalBipartiteEnergy(**(RIGHT | {"visible_inputs": 0.0}))
