@@ -210,15 +210,7 @@ def _complete(graphs, potentials, choose):
 
 
 def _log_potentials(example, flat, rows):
-    return FactorGraph.log_potential(_graph(example, flat), rows)
-
-
-def _graph(example, flat):
-    layout = example.layout
-    tables = np.split(flat, layout.table_start[1:])
-    shapes = [layout.shape(a) for a in range(len(layout.cliques))]
-    tables = [t.reshape(shape) for t, shape in zip(tables, shapes, strict=True)]
-    return FactorGraph(layout.n_states, layout.cliques, tables)
+    return FactorGraph.from_layout(example.layout, flat).log_potential(rows)
 
 
 def best(graphs, potentials, k):

@@ -452,6 +452,14 @@ def test_wrong_constraints(options, message, sequences):
         model.predict([np.ones((1, 3)), np.ones((2, 3))], **options)
 
 
+@pytest.mark.parametrize("query", ["predict", "predict_marginals", "predict_best"])
+def test_graphs_with_cycles_without_possible_labels(query):
+    ring = [(np.eye(3), [(0, 1), (1, 2), (2, 0)])] * 4
+    model = CRF("given", **QUICK).fit(ring, [[0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 1, 0]])
+    with pytest.raises(ValueError, match="Example 0 has no labels that satisfy the constraints"):
+        getattr(model, query)(ring, allowed=[])
+
+
 def test_scores_without_labels(sequences):
     model = CRF(**QUICK).fit(*sequences)
     for query in (model.score, model.log_likelihood):
