@@ -401,7 +401,13 @@ class VisibleEstimator(EnergyEstimator):
         def sum_rows(X):
             return self._row_query("log_partitions", self._encode(X))
 
-        return self._query_blocks(sum_rows, X) - self.log_partition_
+        log_z = self.log_partition_
+        if log_z == -np.inf:
+            raise ValueError(
+                "log Z is -inf, because no state of positive probability exists or was found. Then "
+                "log-likelihoods are undefined. Replace zero potentials by small positive ones."
+            )
+        return self._query_blocks(sum_rows, X) - log_z
 
     def predict(self, X):
         """Impute missing entries by their jointly most probable values given the observed entries.

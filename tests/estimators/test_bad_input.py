@@ -205,6 +205,10 @@ def test_impossible_evidence():
     for query in (model.predict, model.marginals, lambda r: model.sample(1, given=r)):
         with pytest.raises(ValueError, match="probability zero"):
             query(row)
+    tables = [[0.0, -np.inf], [-np.inf, 0.0]]  # whose product is zero
+    impossible = DiscreteMRF.from_energy(FactorGraph([2], [(0,), (0,)], tables))
+    with pytest.raises(ValueError, match="log Z is -inf, because no state of positive probability"):
+        impossible.score_samples([[0], [1]])
 
 
 # Two-state models (see also test_boltzmann_machine.py and test_rbm_queries.py) -----------------
