@@ -19,11 +19,13 @@ from ..energies.layout import Layout
 from ..energies.protocols import BinaryPairwiseEnergy
 from ..energies.structured_protocols import HiddenLayerEnergy
 from .elimination import DEFAULT_MAX_BYTES, expected_moments, log_partitions, memory_message
-from .enumeration import LayerSum, TwoBlockSum, VisibleSum
+from .enumeration import TERMS_PER_SECOND, LayerSum, TwoBlockSum, VisibleSum
 from .tree_decomposition import build_tree, forecast
 
 MAX_ENTRIES = 1.5e9  # table entries that take about a minute
 ENTRIES_PER_SECOND = MAX_ENTRIES / 60
+PLANNING_SECONDS = 0.25  # of an elimination of layers
+MAX_LOG2_TERMS = 1000.0  # so that the number of terms is a float
 MAX_WEIGHTS_PER_UNIT = 4  # non-zero weights per unit, up to which elimination may be cheap
 
 
@@ -118,9 +120,13 @@ def _pairwise_candidates(energy, sparse):
 
 def _layered_candidates(energy, sparse):
     sizes = energy.weights.shape
-    yield LayerSum(*sizes) if isinstance(energy, LayeredEnergy) else VisibleSum(*sizes)
-    if sparse and _count_interactions(energy) <= MAX_WEIGHTS_PER_UNIT * energy.n_variables:
-        yield EliminationSum(NonZeroTables.from_energy(energy))
+    layers = LayerSum(*sizes) if isinstance(energy, LayeredEnergy) else VisibleSum(*sizes)
+    if not sparse or _count_interactions(energy) > MAX_WEIGHTS_PER_UNIT * energy.n_variables:
+        return [layers]
+    tables = EliminationSum(NonZeroTables.from_energy(energy))
+    seconds = 2.0 ** min(layers.log2_terms, MAX_LOG2_TERMS) / TERMS_PER_SECOND
+    better = seconds > PLANNING_SECONDS and tables.entries / ENTRIES_PER_SECOND < seconds
+    return [tables, layers] if better else [layers, tables]
 
 
 def _count_interactions(energy):

@@ -399,6 +399,10 @@ def test_exact_model_chooses_the_cheapest_sum(n):
     )
     log_z = n * np.log(2) + (n - 1) * np.log(np.cosh(0.5))
     assert exact_log_partition(chain).value == pytest.approx(log_z, rel=1e-13)
+    layers = BipartiteEnergy(2.0 * np.eye(n), np.zeros(n), np.zeros(n))
+    model = expectations.exact_model(layers, sparse=True)
+    assert isinstance(model, enumeration.LayerSum) == (n <= 21)
+    assert model.log_partition(layers) == pytest.approx(n * np.log(3 + np.exp(2.0)), rel=1e-13)
 
 
 def test_mean_log_potential():
