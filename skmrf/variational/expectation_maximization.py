@@ -136,7 +136,7 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
     Returns
     -------
     mixture : Mixture
-        Fitted mixture.
+        Fitted mixture. With few rows, shrunk eigenvalues can alternate; their mean is used then.
     scores : list of float
         Mean log-likelihood of a row in nats at the start of each iteration.
     """
@@ -146,7 +146,10 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
         scores.append(float(shares @ totals))
         if has_converged(scores, tol, rows.has_few_rows):
             break
+        before, gains = mixture.covariances, np.diff(scores)
         mixture = make_mixture(rows, indicators, resp, resp.sum(axis=1), *moments, prior)
+        if rows.has_few_rows and gains.min(initial=0.0) < 0.0 < gains.max(initial=0.0):  # cycles
+            mixture = replace(mixture, covariances=0.5 * (before + mixture.covariances))
     return mixture, scores
 
 
@@ -235,8 +238,7 @@ def fit_from_clusters(rows, n_components, prior, rng, n_iter, tol):
 def _features(rows):
     """Return the numbers, with means for missing ones, and scaled indicators of the states."""
     shares = rows.weights / rows.weights.sum()
-    numbers = np.where(np.isnan(rows.numbers), 0.0, rows.numbers)
-    parts = [np.clip(numbers, -10.0, 10.0)]
+    parts = [np.clip(np.nan_to_num(rows.numbers), -10.0, 10.0)]
     for indicator in rows.one_hot():
         mean = shares @ indicator
         parts.append((indicator - mean) / np.sqrt(max((mean * (1 - mean)).sum(), 1e-3)))
@@ -463,8 +465,7 @@ class MixtureSelection:
     def _score(self, candidate):
         """Return the weighted sum of log-likelihoods of held-out rows."""
         if candidate not in self._scores:
-            self._fitted[candidate] = self._fit_folds(*candidate)
-            fitted = self._fitted[candidate]
+            fitted = self._fitted[candidate] = self._fit_folds(*candidate)
             self._scores[candidate] = sum(row_score(m, r, r.patterns) for m, r in fitted)
         return self._scores[candidate]
 
@@ -491,10 +492,9 @@ def _search(candidates, patience, find_score):
     """
     best, best_score, n_worse = candidates[0], -np.inf, 0
     for candidate in candidates:
-        score = find_score(candidate)
-        n_worse = 0 if score > best_score else n_worse + 1
+        score, n_worse = find_score(candidate), n_worse + 1
         if score > best_score:
-            best, best_score = candidate, score
+            best, best_score, n_worse = candidate, score, 0
         if n_worse >= patience:
             break
     return best, best_score

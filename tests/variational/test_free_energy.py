@@ -23,7 +23,13 @@ from skmrf.energies import NeuralEnergy
 from skmrf.inference import log_partition
 from skmrf.likelihood.neural import grid_log_partition
 from skmrf.variational import expectation_maximization
-from skmrf.variational.expectation_maximization import MixtureRows, learn_mixture
+from skmrf.variational.expectation_maximization import (
+    MixtureRows,
+    Prior,
+    fit_mixture,
+    learn_mixture,
+    start_mixture,
+)
 from skmrf.variational.free_energy import QuadratureSettings, ascend, free_energy, infer
 from skmrf.variational.mixtures import Mixture, missing_patterns
 from skmrf.variational.quadrature import ConditionalMoments, integrate, quadrature
@@ -473,6 +479,18 @@ def test_small_steps_increase_the_value(seed):
         value, terms = free_energy(energy, mixture, rule)
         moved_value, _ = free_energy(energy, ascend(mixture, terms, 0.02), rule)
         assert moved_value > value
+
+
+def test_shrunk_eigenvalues_converge(seed):
+    """Shrunk eigenvalues of few incomplete rows would alternate in every fifth of these tables."""
+    for k in range(6):
+        rng = np.random.default_rng([seed, k])
+        X = rng.normal(size=(100, 4)) @ rng.normal(size=(4, 50)) + 0.5 * rng.normal(size=(100, 50))
+        X = np.where(rng.random(X.shape) < 0.1, np.nan, X / X.std(axis=0))
+        rows = MixtureRows(X, np.zeros(50, dtype=int), np.ones(100), np.zeros(50))
+        prior = Prior(np.inf, 0.0, shrinks_eigenvalues=True)
+        _, scores = fit_mixture(rows, start_mixture(rows, 1, prior, rng), prior, 100)
+        assert len(scores) < 100
 
 
 @pytest.mark.parametrize("sizes", [[1.0, 0.1, 0.003], [1.0, 1.0, 1.0]])
