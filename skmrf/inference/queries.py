@@ -262,12 +262,7 @@ def map_assignment(
     with limit_time(check_time_limit(time_limit)):
         chosen, states = answer(MODES, method, model, options, "local-search")
     value = float(model.graph.log_potential(states[None])[0])
-    if value == -np.inf:
-        raise ValueError(
-            f'method="{chosen}" found no state of positive probability: the evidence is '
-            'impossible, or zero potentials are hard to satisfy. Use method="exact", or replace '
-            "zero potentials by small positive ones."
-        )
+    _check_is_possible(value, chosen)
     return Assignment(states, value, chosen == "exact", chosen)
 
 
@@ -317,6 +312,11 @@ def marginal_map(
         State codes, MISSING (-1) for the variables that are summed out. ``log_potential`` is the
         log of the sum in nats; with "bp" it is its Bethe approximation.
 
+    Raises
+    ------
+    ValueError
+        If the evidence has probability zero, or if "bp" finds a state of probability zero.
+
     Examples
     --------
     >>> from skmrf.energies import FactorGraph
@@ -332,7 +332,18 @@ def marginal_map(
         chosen, (states, value) = answer(
             MARGINAL_MODES, method, model, options, "bp", maximised=maximised
         )
+    _check_is_possible(value, chosen)
     return Assignment(states, value, chosen == "exact", chosen)
+
+
+def _check_is_possible(log_potential, method):
+    """Raise an error if a method found no state of positive probability."""
+    if log_potential == -np.inf:
+        raise ValueError(
+            f'method="{method}" found no state of positive probability: the evidence is '
+            'impossible, or zero potentials are hard to satisfy. Use method="exact", or replace '
+            "zero potentials by small positive ones."
+        )
 
 
 def _variable_mask(variables, n):

@@ -144,6 +144,19 @@ def test_impossible_evidence_raises(name, seed):
         elimination.marginal_map(plan, graph.flat, X)
 
 
+def test_two_best_states_can_mislead_propagation():
+    """The best states are (0, 2) and (1, 0) of the first and last variable; (0, 0) is impossible.
+
+    Propagation chooses the best state of each variable. It raises an error instead of (0, 0).
+    """
+    first = [[-np.inf, -np.inf, 3.0], [-1.0, -np.inf, 2.0]]
+    second = [[-np.inf, 2.0, -4.0], [0.0, 2.0, -np.inf]]
+    graph = FactorGraph([2, 2, 3], [(0, 2), (1, 2)], [first, second])
+    assert marginal_map(graph, [0, 2]).log_potential == pytest.approx(-1.0)
+    with pytest.raises(ValueError, match='"bp" found no state of positive probability'):
+        marginal_map(graph, [0, 2], method="bp")
+
+
 def test_model_without_variables():
     graph = FactorGraph([], [()], [1.5])
     plan = elimination.prepare(graph.layout, maximised=np.zeros(0, dtype=bool))
