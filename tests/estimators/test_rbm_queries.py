@@ -28,7 +28,7 @@ from skmrf import RBM, CRBMStructuredPredictor
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.rows import Batch
 from skmrf.energies import BipartiteEnergy
-from skmrf.estimators import _density
+from skmrf.estimators import _density, _weight_decay
 from skmrf.estimators._hidden_layer import initial_layers, random_layers
 from skmrf.exact import enumeration
 from skmrf.inference.row_queries import latent_samples
@@ -220,7 +220,7 @@ def test_features_for_a_classifier():
     grey, labels = load_digits(return_X_y=True)
     train, test, train_labels, test_labels = train_test_split(grey, labels, random_state=0)
     model = make_pipeline(
-        RBM(64, "pcd", binarize=7.5, max_iter=100, random_state=0),
+        RBM(64, "pcd", binarize=7.5, max_iter=50, random_state=0),
         LogisticRegression(C=10, max_iter=1000),
     )
     assert model.fit(train, train_labels).score(test, test_labels) > 0.85
@@ -285,7 +285,7 @@ def test_degenerate_data(rows, convert, learner):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = quick(2, learner, max_iter=20, alpha=0.01).fit(convert(np.array(rows)))
+        model = quick(2, learner, max_iter=8, alpha=0.01).fit(convert(np.array(rows)))
     for name in ("components_", "intercept_visible_", "intercept_hidden_", "hidden_stds_"):
         assert np.isfinite(getattr(model, name)).all()
     uniform = -len(rows[0]) * np.log(2)
@@ -327,7 +327,7 @@ def test_fit_takes_probabilities(learner):
 def test_model_of_probabilities_has_their_means(weighted, seed):
     P = fractions(seed=seed)
     weights = np.arange(len(P)) if weighted else np.ones(len(P))
-    model = RBM(1, "exact", optimizer="lbfgs", random_state=seed)
+    model = RBM(1, "exact", optimizer="lbfgs", alpha=0.01, random_state=seed)
     energy = model.fit(P, sample_weight=weights).energy_
     V, log_p = law(energy)
     means = np.average(P, axis=0, weights=weights)
@@ -518,13 +518,10 @@ def test_hidden_means_of_a_device(monkeypatch):
 def test_last_iterations_on_a_device(monkeypatch):
     """A device computes the exact gradients at the end of a fit with few hidden units."""
     pytest.importorskip("jax")
-    X, used, objective = bits(400, 6), [], DeviceExact.objective
-
-    def counted(*args, **given):
-        used.append(1)
-        return objective(*args, **given)
-
-    monkeypatch.setattr(DeviceExact, "objective", counted)
+    X, used, objective = bits(150, 6), [], DeviceExact.objective
+    monkeypatch.setattr(
+        DeviceExact, "objective", lambda *a, **b: used.append(1) or objective(*a, **b)
+    )
     model = on_device(alpha=0.001, max_iter=None, early_stopping=True).fit(X)
     assert len(used) > 5
     n_used = len(used)
@@ -544,8 +541,9 @@ def exclusive(n_rows, n_columns, seed):
 
 
 @pytest.mark.parametrize("n_columns", [pytest.param(6, marks=pytest.mark.long), 10])
-def test_columns_that_exclude_each_other(n_columns, seed):
+def test_columns_that_exclude_each_other(n_columns, seed, monkeypatch):
     """Exact scores are compared with those of independent columns and of the true distribution."""
+    monkeypatch.setattr(_weight_decay, "_n_updates", lambda *_: 600)
     X = exclusive(1000, n_columns, seed)
     score = RBM(32 if n_columns == 6 else 16, random_state=seed).fit(X).score(X)
     p = 1.0 / n_columns
@@ -554,8 +552,9 @@ def test_columns_that_exclude_each_other(n_columns, seed):
 
 
 @pytest.mark.parametrize("alpha", [pytest.param(0.0, marks=pytest.mark.long), 0.01])
-def test_a_model_of_independent_columns_is_reported(alpha, seed):
+def test_a_model_of_independent_columns_is_reported(alpha, seed, monkeypatch):
     """The correlations of the indicators of 16 categories are -1/15."""
+    monkeypatch.setattr(_weight_decay, "_n_updates", lambda *_: 600)
     with pytest.warns(ConvergenceWarning, match="No hidden unit depends on the rows"):
         model = RBM(4, alpha=alpha, random_state=seed).fit(exclusive(1000, 16, seed))
     assert not model.converged_

@@ -243,7 +243,7 @@ def test_learners_match_the_moments(name, seed):
     rng = np.random.default_rng(seed)
     X, p, _ = enumerate_distribution(UniformIsing(N, 0.15, 0.2))
     rows = X[rng.choice(len(X), size=500, p=p)]
-    learned = fit_energy(UniformIsing(N, 0.0, 0.0), name, rows, max_iter=150, random_state=rng)
+    learned = fit_energy(UniformIsing(N, 0.0, 0.0), name, rows, max_iter=100, random_state=rng)
     states, p, _ = enumerate_distribution(learned)
     for power in (1, 2):
         observed, modelled = rows.sum(axis=1) ** power, states.sum(axis=1) ** power

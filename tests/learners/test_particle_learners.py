@@ -34,7 +34,7 @@ from skmrf.learners import (
     pcd,
 )
 from skmrf.samplers.smc import Tempering
-from skmrf.training import loop
+from skmrf.training import held_out, loop
 from skmrf.training.device import LearnerArrays, _chain_axes
 from skmrf.training.optimizers import SGD
 from skmrf.training.schedules import ConstantRate
@@ -477,6 +477,8 @@ def test_strengths_of_boltzmann_machines_are_scored_from_a_forest(monkeypatch, i
         return score(model, rows, start, device, reference)
 
     monkeypatch.setattr(_weight_decay, "annealed_log_likelihoods", record)
+    monkeypatch.setattr(held_out, "N_TEMPERATURES", (100, 200))
+    monkeypatch.setattr(held_out, "N_REFERENCE_TEMPERATURES", (50, 100))
     X = np.random.default_rng(seed).choice([0, 1], (200, 22))
     X[:, 1] = X[:, 0] if is_copied else X[:, 1]
     BoltzmannMachine(states=(0, 1), max_iter=10, random_state=0).fit(X)

@@ -222,11 +222,10 @@ def flooding_messages(graph, n_iter):
     """Return log messages {(clique, variable): array} after flooding iterations."""
     q = graph.n_states
     log_messages = {(a, i): np.zeros(q[i]) for a, c in enumerate(graph.cliques) for i in c}
+    others = {(a, i): [k for k in log_messages if k[1] == i and k[0] != a] for a, i in log_messages}
     for _ in range(n_iter):
         incoming = {
-            (a, i): shift_to_zero_maximum(
-                [m for (b, j), m in log_messages.items() if j == i and b != a], q[i]
-            )
+            (a, i): shift_to_zero_maximum([log_messages[k] for k in others[a, i]], q[i])
             for a, i in log_messages
         }
         log_messages = {
@@ -408,8 +407,8 @@ def test_variable_orders():
     assert_array_equal(found, tree_decomposition.forecast(graph.layout).order[::-1])
     given = [8, 0, 7, 1, 6, 2, 5, 3, 4]
     assert_array_equal(chain_of(graph, order=given).order, given)
-    dense = FactorGraph.from_layout(_complete(400))
-    assert sorted(chain_of(dense, order="elimination").order.tolist()) == list(range(400))
+    dense = FactorGraph.from_layout(_complete(150))
+    assert sorted(chain_of(dense, order="elimination").order.tolist()) == list(range(150))
 
 
 def _complete(n):

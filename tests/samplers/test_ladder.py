@@ -26,6 +26,7 @@ from skmrf.samplers import Product, spawn_generators, sweep, trace_chains
 from skmrf.samplers.ladder import Ladder, draw
 from skmrf.samplers.parallel_tempering import density_ratios, swap_probability
 from skmrf.samplers.traces import diagnose_chains
+from skmrf.training import held_out
 
 
 def spins(n, coupling, field):
@@ -404,6 +405,7 @@ def test_references_with_a_zero_probability_are_refused():
 @pytest.mark.parametrize("first_converges", [False, True])
 def test_second_log_partition_from_the_forest(first_converges, seed, monkeypatch):
     """Annealing starts at the Chow-Liu forest only if log Z has not converged."""
+    monkeypatch.setattr(held_out, "N_REFERENCE_TEMPERATURES", (50, 100))
     X = np.random.default_rng(seed).choice([0, 1], (300, 22))
     X[:, 1] = X[:, 0]
     model = BoltzmannMachine(states=(0, 1), max_iter=10, random_state=seed)
@@ -422,7 +424,7 @@ def test_second_log_partition_from_the_forest(first_converges, seed, monkeypatch
     lower, upper = pickle.loads(pickle.dumps(model)).log_partition_interval_
     assert (upper - lower < 1.0) == (not first_converges)
     assert len(references) == (not first_converges)
-    expected = ais(model.energy_, random_state=seed)
     if not first_converges:
+        expected = ais(model.energy_, random_state=seed)
         assert references[0] > 1.0  # an edge of the forest
         assert max(lower, expected.lower) <= min(upper, expected.upper) + 0.1

@@ -183,7 +183,7 @@ def test_acceptance_rates(move, kind, seed):
     """Positive log ratios are always accepted, others at the expected rate."""
     energy, moves = energy_and_moves(seed, kind)
     rng = np.random.default_rng(seed)
-    X = moves.mixture.sample(3000, rng)
+    X = moves.mixture.sample(1200, rng)
     logs, target = energy.log_potential(X), RecordingTarget(energy.log_potential)
     Y, new, rate = getattr(moves, move)(target, X, logs, rng)
     (proposed,) = target.rows

@@ -472,7 +472,7 @@ def test_rejection_rates_converge(seed):
     X = np.stack([reference.sample(64, rng) for _ in betas])
     replicas = start(betas, X, seed)
     reached = []
-    for step in range(3000):
+    for step in range(2000):
         replicas, _ = parallel_tempering(energy, reference, replicas, rng)
         if step >= 600 and step % 200 == 0:
             reached.append(replicas.rejection_rates)

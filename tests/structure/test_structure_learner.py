@@ -103,7 +103,7 @@ SEARCHES = {
 @pytest.mark.parametrize("name", SEARCHES)
 def test_searches_by_name(name):
     """A name equals an instance with default parameters."""
-    X = chain_rows(0, 300, 4)
+    X = chain_rows(0, 150, 4)
     parameters = {"max_iter": 20, "n_bootstraps": 1, "random_state": 0}
     named = MRFStructureLearner(search=name, **parameters).fit(X)
     given = clone(MRFStructureLearner(search=SEARCHES[name], **parameters)).fit(X)
@@ -237,7 +237,7 @@ class StoppingCounter:
 @pytest.mark.parametrize("parameters", [{}, {"n_bootstraps": 3}, {"search": "l1"}])
 def test_callbacks_are_called_for_each_epoch(parameters):
     count = StoppingCounter()
-    found = learner(**parameters).set_callbacks(count).fit(chain_rows(0))
+    found = learner(**parameters).set_callbacks(count).fit(chain_rows(0, 300))
     assert count.begun == count.ended == 1 + found.n_iter_ + parameters.get("n_bootstraps", 0)
     assert {len(column) for column in found.history_.values()} == {found.n_iter_}
     updates = found.path_.iteration
@@ -387,7 +387,7 @@ def test_warm_start_and_partial_fit_keep_the_structure():
 
 
 def test_grid_search_and_pipeline():
-    X = chain_rows(0, 300)
+    X = chain_rows(0, 150)
     search = GridSearchCV(
         as_cliques(), {"cliques__search__level": [1e-3, 0.99], "cliques__screen": [None]}, cv=2
     ).fit(X)

@@ -251,7 +251,7 @@ def test_standard_errors_decrease_with_sample_weights():
 
 
 def test_bootstraps(seed):
-    X = chain_rows(seed, 1500)
+    X = chain_rows(seed, 700)
     found = learner("pseudo-likelihood", n_bootstraps=8, random_state=seed).fit(X)
     assert (found.edge_frequency_[tuple(np.array(CHAIN).T)] == 1).all()
     assert (np.diag(found.edge_frequency_) == 0).all()

@@ -163,7 +163,7 @@ def count_sets_with_false_edges(seed, n_sets, **parameters):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("n_sets", "level"), [(40, 0.1), pytest.param(600, 0.05, marks=pytest.mark.slow)]
+    ("n_sets", "level"), [(25, 0.1), pytest.param(600, 0.05, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("control", ["holm", "fdr", "local-fdr"])
 def test_false_edges_of_independent_columns(n_sets, level, control, seed):
@@ -198,7 +198,7 @@ def test_learning_ends_close_to_the_optimum(seed, monkeypatch):
 def test_local_false_discovery_rate_finds_more_edges(seed):
     """In wide tables of few rows, it finds more edges than Holm's method, and few false ones."""
     missing, n_false, n_found = {"holm": 0, "local-fdr": 0}, 0, 0
-    for k in range(5):
+    for k in range(4):
         X = chain_rows(1000 * (seed + 1) + k, 250, 40, coupling=0.25)
         for control in missing:
             found = learner("pseudo-likelihood", search=WaldTests(control)).fit(X).edges_
@@ -218,7 +218,7 @@ def test_tests_of_all_pairs_decide_which_edges_are_kept(seed):
     """Fewer edges are found if the rate is estimated without the tests of the other pairs."""
     n_edges = dict.fromkeys((WaldTests, KeptByEdgesOnly), 0)
     for k in range(3):
-        X = chain_rows(1000 * (seed + 1) + k, 200, 90, coupling=0.3)
+        X = chain_rows(1000 * (seed + 1) + k, 200, 60, coupling=0.3)
         for kind in n_edges:
             n_edges[kind] += len(learner("pseudo-likelihood", search=kind()).fit(X).edges_)
     assert n_edges[WaldTests] > n_edges[KeptByEdgesOnly]

@@ -513,18 +513,18 @@ def test_many_components_for_categories(seed, monkeypatch):
     """Categories that depend on several numbers need many components of similar covariances."""
     rng = np.random.default_rng(seed)
     latent = rng.normal(size=(1000, 4))
-    numbers = latent @ rng.normal(size=(4, 10)) + rng.normal(size=(1000, 10))
+    numbers = latent @ rng.normal(size=(4, 8)) + rng.normal(size=(1000, 8))
     states = np.clip((latent + rng.normal(0.0, 0.5, latent.shape) + 1.5).astype(int), 0, 3)
-    X, n_states = np.column_stack([numbers, states]), np.repeat([0, 4], [10, 4])
-    rows = MixtureRows(X, n_states, np.ones(1000), np.zeros(10))
+    X, n_states = np.column_stack([numbers, states]), np.repeat([0, 4], [8, 4])
+    rows = MixtureRows(X, n_states, np.ones(1000), np.zeros(8))
     name = "add_conditional_gaussian"
     monkeypatch.setattr(expectation_maximization, name, lambda mixture, *_: mixture)
     scores = []
     for groups in (expectation_maximization.EQUAL_COVARIANCES, ((1.0,),)):
         monkeypatch.setattr(expectation_maximization, "EQUAL_COVARIANCES", groups)
-        train = rows.take(np.arange(400))
+        train = rows.take(np.arange(250))
         mixture, *_ = learn_mixture(train, "auto", np.random.default_rng(0))
-        scores.append(mixture.log_density(X[400:]).mean())
+        scores.append(mixture.log_density(X[250:]).mean())
     assert scores[0] > scores[1] + 0.1
 
 
