@@ -252,11 +252,11 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
         ndarray or frame of shape (n_samples, n_features)
             A frame if the training rows were a frame, with the data types of its columns.
             Independent samples if exact inference fits in memory and takes at most about a minute.
-            For an RBM, this is a sum over the states of the smaller layer. Otherwise, and for
-            Boltzmann machines with hidden units, the states of Gibbs chains after 1000 sweeps. Half
-            of these sweeps are tempered. The chains approach the distribution as they mix. After a
-            fit with ``learner="ptt"``, samples without ``given`` are then states of the chains of
-            ``ladder_``.
+            For an RBM, this is a sum over the states of the smaller layer. With hidden units, rows
+            with at most 10 entries to draw also are exact. Otherwise, the states of Gibbs chains
+            after 1000 sweeps. Half of these sweeps are tempered. The chains approach the
+            distribution as they mix. After a fit with ``learner="ptt"``, samples without ``given``
+            are then states of the chains of ``ladder_``.
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, low=1, integer=True)

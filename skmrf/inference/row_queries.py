@@ -344,8 +344,8 @@ def latent_samples(energy, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, **options):
     """Draw the missing entries of rows of a model with hidden units, given the other entries.
 
     For a :class:`~skmrf.energies.BipartiteEnergy`, the draws are exact and independent if sums over
-    the smaller layer take a few seconds for all distinct rows. Otherwise the draws are states of
-    Gibbs chains.
+    the smaller layer take a few seconds for all distinct rows. Otherwise they are exact for rows
+    with at most 10 missing entries, and states of Gibbs chains for the other rows.
 
     Parameters
     ----------
@@ -358,17 +358,26 @@ def latent_samples(energy, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, **options):
     max_bytes : float, default=4 GiB
         Maximum memory of exact draws, in bytes.
     **options
-        Options of :func:`skmrf.samplers.gibbs_queries.draw_missing`.
+        Options of :func:`~skmrf.samplers.gibbs_queries.draw_missing`.
 
     Returns
     -------
     ndarray of shape (n_rows, n_visible)
         Complete rows.
     """
-    rows, inverse = np.unique(X, axis=0, return_inverse=True)
-    if not are_layer_sums_quick(energy, rows, max_bytes):
-        return gibbs_queries.draw_missing(energy, X, rng, **options)
-    return draw_visible(energy, rows, inverse.ravel(), rng)
+    rows, inverse, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    if are_layer_sums_quick(energy, rows, max_bytes):
+        return draw_visible(energy, rows, inverse.ravel(), rng)
+    out, copies = np.array(X), np.split(np.argsort(inverse.ravel()), np.cumsum(counts)[:-1])
+    for part, states, log_f in _enumerate_missing(energy, rows):
+        p = np.exp(log_f - np.logaddexp.reduce(log_f, axis=1)[:, None])
+        for k, row in enumerate(part):
+            free = rows[row] == MISSING
+            out[np.ix_(copies[row], free)] = rng.choice(states, counts[row], p=p[k])
+    is_left = (X == MISSING).sum(axis=1) > MAX_ENUMERATED
+    if is_left.any():
+        out[is_left] = gibbs_queries.draw_missing(energy, X[is_left], rng, **options)
+    return out
 
 
 def latent_marginals(energy, X, *, rng=None):
@@ -393,8 +402,7 @@ def latent_marginals(energy, X, *, rng=None):
     ones, rng = np.array(X, dtype=float), np.random.default_rng(rng)
     for rows, states, log_f in _enumerate_missing(energy, X):
         p = np.exp(log_f - np.logaddexp.reduce(log_f, axis=1)[:, None])
-        free = X[rows[0]] == MISSING
-        ones[np.ix_(rows, free)] = p @ states
+        ones[np.ix_(rows, X[rows[0]] == MISSING)] = p @ states
     for rows, chains in _start_chains(energy, X, rng):
         chains.sweep(PATH)
         total = np.zeros((len(rows), X.shape[1]))
@@ -453,10 +461,7 @@ def _improve(energy, states, is_free):
 
 
 def _enumerate_missing(energy, X):
-    """Yield rows with few missing entries, all states of these, and the log marginal of each.
-
-    The rows have the same missing entries, and the log marginals have the shape (n_rows, n_states).
-    """
+    """Yield rows with the same few missing entries, all states of these, log marginals."""
     for observed, rows in _missing_patterns(X):
         n_missing = np.count_nonzero(~observed)
         if n_missing > MAX_ENUMERATED:
@@ -467,7 +472,7 @@ def _enumerate_missing(energy, X):
             part = rows[first : first + n_rows]
             complete = np.repeat(X[part], len(states), axis=0)
             complete[:, ~observed] = np.tile(states, (len(part), 1))
-            yield part, states, energy.log_marginal(complete).reshape(len(part), -1)
+            yield part, states, energy.log_marginal(complete).astype(float).reshape(len(part), -1)
 
 
 def _start_chains(energy, X, rng):

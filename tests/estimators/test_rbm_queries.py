@@ -27,7 +27,7 @@ from zoo import layers
 from skmrf import RBM, CRBMStructuredPredictor
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.rows import Batch
-from skmrf.energies import BipartiteEnergy
+from skmrf.energies import BipartiteEnergy, SemiRestrictedEnergy
 from skmrf.estimators import _density, _weight_decay
 from skmrf.estimators._hidden_layer import initial_layers, random_layers
 from skmrf.exact import enumeration
@@ -145,14 +145,15 @@ def test_sample_follows_the_model(fitted, seed):
     check_draws(drawn, V, p / p.sum())
 
 
-@pytest.mark.parametrize("shape", [(8, 6), (5, 8)])
-def test_samples_of_separated_modes_are_exact(shape, monkeypatch, seed):
+@pytest.mark.parametrize(("shape", "J"), [((8, 6), None), ((5, 8), None), ((8, 6), 0.1)])
+def test_samples_of_separated_modes_are_exact(shape, J, monkeypatch, seed):
     """Gibbs chains do not move between the two modes, which have different probabilities."""
     monkeypatch.setattr(enumeration, "BLOCK", 16)  # more than one block
     rng = np.random.default_rng(seed)
     weights = np.full(shape, 4.0) + rng.normal(size=shape)
     biases = -0.5 * weights.sum(axis=1), -0.5 * weights.sum(axis=0)
-    energy = BipartiteEnergy(weights, biases[0] + 0.1, biases[1] + 0.1)
+    layers = weights, biases[0] + 0.1, biases[1] + 0.1
+    energy = SemiRestrictedEnergy(J * (1 - np.eye(8)), *layers) if J else BipartiteEnergy(*layers)
     V, log_p = law(energy)
     unknown = np.full((2000, shape[0]), MISSING, dtype=STATE)
     check_draws(latent_samples(energy, unknown, rng), V, np.exp(log_p))
