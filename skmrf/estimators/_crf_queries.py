@@ -60,16 +60,22 @@ class CRFQueries:
 
     def _examples(self, X, sequence_ids):
         check_is_fitted(self)
-        X = as_list(X)
+        X, is_table = as_list(X), False
         if has_dicts(X):
             if self.vectorizer_ is None:
                 raise ValueError(
                     "X holds dicts of features, but fit was given arrays of numbers. Give arrays, "
                     "or fit the model to dicts."
                 )
-            X = [[x] for x in X] if isinstance(X[0], dict) else X
-            X = self.vectorizer_.transform(X)
+            is_table = isinstance(X[0], dict)
+            X = self.vectorizer_.transform([[x] for x in X] if is_table else X)
         examples = read_examples(self, X, sequence_ids, graph=self.graph, reset=False)
+        is_table |= examples.form.kind == "rows"
+        if is_table and self._has_sequences and len(examples.graphs) > 1:
+            warn_caller(
+                "Each row of X is a sequence of length one, but fit was given longer sequences. If "
+                "X is one sequence, give [X]. If it has several sequences, give sequence_ids."
+            )
         return examples._replace(graphs=check_edge_features(self.energy_, examples.graphs))
 
     def _condition(self, X, sequence_ids, allowed, given):

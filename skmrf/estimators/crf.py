@@ -290,6 +290,7 @@ class CRF(CRFQueries, LearnedEstimator):
                     "learner_": clone(learner),
                     "vectorizer_": vectorizer,
                     "_codes": codes,
+                    "_has_sequences": bool(graphs.node_ptr[-1] > len(graphs)),
                     "_scaling": scaling,
                 }
 

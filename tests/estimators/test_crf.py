@@ -390,6 +390,20 @@ def test_wrong_sequence_ids(ids, y, message):
         CRF(**QUICK).fit(np.ones((3, 1)), y, sequence_ids=ids)
 
 
+def test_tables_without_sequence_ids(recwarn):
+    """A model of sequences warns if the rows of a table become sequences of length one."""
+    rows, y, ids = np.arange(12.0).reshape(6, 2), [0, 1, 1, 0, 1, 0], [0, 0, 0, 1, 1, 1]
+    model = CRF(**QUICK).fit(rows, y, sequence_ids=ids)
+    for table, options in ((rows, {"sequence_ids": ids}), ([rows], {}), (rows[:1], {})):
+        model.predict(table, **options)
+    CRF(**QUICK).fit(rows, y).predict(rows)
+    assert not [w for w in recwarn.list if "length one" in str(w.message)]
+    dicts = [{"a": 1.0}, {"b": 1.0}]
+    for found, X in ((model, rows), (CRF(**QUICK).fit([dicts], [[0, 1]]), dicts)):
+        with pytest.warns(UserWarning, match=r"fit was given longer sequences.*give \[X\]"):
+            found.predict(X)
+
+
 def test_sequence_ids_of_several_types():
     X, ids = np.arange(4.0)[:, None], ["b", 1, "b", 1]
     model = CRF(**QUICK).fit(X, [0, 1, 0, 1], sequence_ids=ids)
