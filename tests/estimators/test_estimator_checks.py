@@ -98,7 +98,7 @@ LONG_VARIANTS = [
     NNMRFBayesClassifier(
         NetworkPotentials("empty", QUICK, early_stopping=False, **SMALL), **NUMBERS
     ),
-    NNMRFBayesClassifier(NetworkPotentials(**SMALL)),
+    NNMRFBayesClassifier(NetworkPotentials(max_iter=5)),
     NNMRFClassifier(cv=2),
     MRFImputer(NNMRFDensity(NetworkPotentials(**SMALL))),
     MRFImputer(DiscreteMRF("independent", "exact"), strategy="marginal", add_indicator=True),
