@@ -117,10 +117,10 @@ def test_continuous_entries(seed):
 def test_coverage_of_draws_with_few_rows(kind, seed):
     """The 5-95 % range of draws has about 90 % of the true values, and errors are small."""
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(40, 48))
+    X = rng.normal(size=(50, 60))
     if kind == "classes":
-        X += rng.integers(2, size=(40, 1)) * rng.normal(size=48)
-    for j in range(1, 48 if kind == "autoregressive" else 1):
+        X += rng.integers(2, size=(50, 1)) * rng.normal(size=60)
+    for j in range(1, 60 if kind == "autoregressive" else 1):
         X[:, j] = 0.8 * X[:, j - 1] + 0.6 * X[:, j]
     missing = rng.random(X.shape) < 0.2
     incomplete = np.where(missing, np.nan, X)
