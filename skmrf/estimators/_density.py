@@ -253,7 +253,7 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             A frame if the training rows were a frame, with the data types of its columns.
             Independent samples if exact inference fits in memory and takes at most about a minute.
             For an RBM, this is a sum over the states of the smaller layer. With hidden units, rows
-            with at most 10 entries to draw also are exact. Otherwise, the states of Gibbs chains
+            with at most 10 entries to draw are also exact. Otherwise, the states of Gibbs chains
             after 1000 sweeps. Half of these sweeps are tempered. The chains approach the
             distribution as they mix. After a fit with ``learner="ptt"``, samples without ``given``
             are then states of the chains of ``ladder_``.

@@ -3,6 +3,7 @@
 from contextlib import contextmanager
 
 import numpy as np
+from scipy.special import softmax
 
 from .._utils.codes import MISSING, STATE
 from .._utils.interrupts import remaining_time
@@ -370,10 +371,9 @@ def latent_samples(energy, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, **options):
         return draw_visible(energy, rows, inverse.ravel(), rng)
     out, copies = np.array(X), np.split(np.argsort(inverse.ravel()), np.cumsum(counts)[:-1])
     for part, states, log_f in _enumerate_missing(energy, rows):
-        p = np.exp(log_f - np.logaddexp.reduce(log_f, axis=1)[:, None])
-        for k, row in enumerate(part):
+        for row, p in zip(part, softmax(log_f, axis=1), strict=True):
             free = rows[row] == MISSING
-            out[np.ix_(copies[row], free)] = rng.choice(states, counts[row], p=p[k])
+            out[np.ix_(copies[row], free)] = rng.choice(states, counts[row], p=p)
     is_left = (X == MISSING).sum(axis=1) > MAX_ENUMERATED
     if is_left.any():
         out[is_left] = gibbs_queries.draw_missing(energy, X[is_left], rng, **options)
@@ -401,7 +401,7 @@ def latent_marginals(energy, X, *, rng=None):
     """
     ones, rng = np.array(X, dtype=float), np.random.default_rng(rng)
     for rows, states, log_f in _enumerate_missing(energy, X):
-        p = np.exp(log_f - np.logaddexp.reduce(log_f, axis=1)[:, None])
+        p = softmax(log_f, axis=1)
         ones[np.ix_(rows, X[rows[0]] == MISSING)] = p @ states
     for rows, chains in _start_chains(energy, X, rng):
         chains.sweep(PATH)
@@ -461,7 +461,7 @@ def _improve(energy, states, is_free):
 
 
 def _enumerate_missing(energy, X):
-    """Yield rows with the same few missing entries, all states of these, log marginals."""
+    """Yield rows with the same few missing entries, all states of these, and log marginals."""
     for observed, rows in _missing_patterns(X):
         n_missing = np.count_nonzero(~observed)
         if n_missing > MAX_ENUMERATED:
