@@ -16,7 +16,8 @@ from ..exact.enumeration import binary_states
 from ..exact.expectations import max_quick_entries
 from ..likelihood import ais
 from ..likelihood.bounds import exact_entries
-from ..samplers import Product, gibbs_queries, spawn_generators, sweep
+from ..samplers import gibbs_queries
+from ..samplers.gibbs_queries import ClampedChains
 from .conditioned import ConditionedModel, row_evidence, warn_inexact_samples
 from .methods import MARGINALS, SAMPLES, quick_gibbs_marginals
 
@@ -24,6 +25,7 @@ MAX_ENUMERATED = 10  # missing entries of a row, with hidden units summed out
 ENTRIES_AT_ONCE = 2**22
 QUICK_ENTRIES = 2e6  # of an elimination for one row that takes about 0.1 s, as an estimate does
 N_CHAINS, N_SWEEPS, N_RECORDS = 64, 400, 50  # of a row with more missing entries
+MAX_CHAINS, UPDATES = 1024, 2e7  # more chains of marginals where they take about 0.1 s
 FEW_BLOCKS = {"n_chains": 64, "n_sweeps": 50}  # the same with block moves
 N_TEMPERATURES, ROWS_AT_ONCE = 1000, 64
 MIN_SIZE = 3.0  # effective number of chains, below which an estimate is uncertain
@@ -323,7 +325,7 @@ def latent_log_partitions(energy, X, *, rng=None):
     ndarray of shape (n_rows,)
         Unnormalised log-probabilities of the observed entries, in nats.
     """
-    out, rng, least_size = np.empty(len(X)), np.random.default_rng(rng), np.inf
+    out, rng, sizes = np.empty(len(X)), np.random.default_rng(rng), [np.inf]
     for rows, _, log_f in _enumerate_missing(energy, X):
         out[rows] = np.logaddexp.reduce(log_f, axis=1)
     n_observed = (X != MISSING).sum(axis=1)
@@ -331,14 +333,19 @@ def latent_log_partitions(energy, X, *, rng=None):
         _, logs = chains.sweep(np.linspace(0.0, 1.0, N_TEMPERATURES + 1))
         logs = np.split(logs, len(rows))
         out[rows] = [log_mean_exp(w) for w in logs] - n_observed[rows] * np.log(2.0)
-        least_size = min([least_size, *map(effective_sample_size, logs)])
+        sizes.extend(map(effective_sample_size, logs))
+    _warn_few_chains("Log-likelihoods", min(sizes))
+    return out
+
+
+def _warn_few_chains(what, least_size):
+    """Warn if the weights of few annealed chains dominate an estimate."""
     if least_size < MIN_SIZE:
         warn_caller(
-            "Log-likelihoods of rows with more than 10 missing entries are uncertain: as few as "
-            f"{least_size:.1f} of {N_CHAINS} annealed chains are effective. Impute more entries.",
+            f"{what} of rows with more than 10 missing entries are uncertain: as few as "
+            f"{least_size:.1f} annealed chains are effective. Impute more entries.",
             LogPartitionWarning,
         )
-    return out
 
 
 def latent_samples(energy, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, **options):
@@ -346,7 +353,7 @@ def latent_samples(energy, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, **options):
 
     For a :class:`~skmrf.energies.BipartiteEnergy`, the draws are exact and independent if sums over
     the smaller layer take a few seconds for all distinct rows. Otherwise they are exact for rows
-    with at most 10 missing entries, and states of Gibbs chains for the other rows.
+    with at most 10 missing entries, and states of annealed Gibbs chains for the other rows.
 
     Parameters
     ----------
@@ -383,7 +390,9 @@ def latent_samples(energy, X, rng, *, max_bytes=DEFAULT_MAX_BYTES, **options):
 def latent_marginals(energy, X, *, rng=None):
     """Return the result of :func:`row_marginals` for a model with hidden units.
 
-    Rows with at most 10 missing entries are exact. The others are averages over Gibbs chains.
+    Rows with at most 10 missing entries are exact. The others are averages over 64 Gibbs chains,
+    or up to 1024 in small models, with the weights of annealed importance sampling. A warning says
+    so if few chains dominate an average.
 
     Parameters
     ----------
@@ -399,17 +408,23 @@ def latent_marginals(energy, X, *, rng=None):
     list of ndarray of shape (n_rows, 2)
         One array of probabilities for each visible variable.
     """
-    ones, rng = np.array(X, dtype=float), np.random.default_rng(rng)
+    ones, rng, sizes = np.array(X, dtype=float), np.random.default_rng(rng), [np.inf]
     for rows, states, log_f in _enumerate_missing(energy, X):
         p = softmax(log_f, axis=1)
         ones[np.ix_(rows, X[rows[0]] == MISSING)] = p @ states
-    for rows, chains in _start_chains(energy, X, rng):
-        chains.sweep(PATH)
+    n_updates = min(len(X), ROWS_AT_ONCE) * len(PATH) * energy.sweep_work
+    n_chains = int(np.clip(UPDATES // n_updates, N_CHAINS, MAX_CHAINS))
+    for rows, chains in _start_chains(energy, X, rng, n_chains):
+        _, logs = chains.sweep(PATH)
+        logs = logs.reshape(len(rows), n_chains)
+        sizes.extend(map(effective_sample_size, logs))
+        weights = softmax(logs, axis=1)[:, :, None]
         total = np.zeros((len(rows), X.shape[1]))
         for _ in range(N_RECORDS):
             chains.sweep(np.ones(N_SWEEPS // (2 * N_RECORDS) + 1))
-            total += chains.X.reshape(len(rows), N_CHAINS, -1).mean(axis=1)
-        ones[rows] = total / N_RECORDS
+            total += (weights * chains.X.reshape(len(rows), n_chains, -1)).sum(axis=1)
+        ones[rows] = np.minimum(total / N_RECORDS, 1.0)
+    _warn_few_chains("Marginals", min(sizes))
     return [np.stack([1.0 - p, p], axis=1) for p in ones.T]
 
 
@@ -475,26 +490,9 @@ def _enumerate_missing(energy, X):
             yield part, states, energy.log_marginal(complete).astype(float).reshape(len(part), -1)
 
 
-def _start_chains(energy, X, rng):
+def _start_chains(energy, X, rng, n_chains=N_CHAINS):
     """Yield rows with many missing entries, and Gibbs chains of the missing entries of each."""
     rows = np.flatnonzero((X == MISSING).sum(axis=1) > MAX_ENUMERATED)
     for first in range(0, len(rows), ROWS_AT_ONCE):
         part = rows[first : first + ROWS_AT_ONCE]
-        yield part, _ClampedChains(energy, np.repeat(X[part], N_CHAINS, axis=0), rng)
-
-
-class _ClampedChains:
-    """Gibbs chains of the missing entries of rows, which start at uniformly drawn states."""
-
-    def __init__(self, energy, X, rng):
-        self.energy, self.clamped = energy, X != MISSING
-        drawn = Product.uniform(energy.visible_states).sample(len(X), rng)
-        self.X = np.where(self.clamped, X, drawn)
-        self.generators = spawn_generators(rng, len(X))
-
-    def sweep(self, betas):
-        """Run sweeps along a path of inverse temperatures; return states and log weights."""
-        self.X, log_weights = sweep(
-            self.energy, self.X, self.generators, betas=betas, clamped=self.clamped
-        )
-        return self.X, log_weights
+        yield part, ClampedChains(energy, np.repeat(X[part], n_chains, axis=0), rng)

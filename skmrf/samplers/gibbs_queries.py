@@ -6,14 +6,17 @@ from scipy.special import expit
 from .._jax import open_device
 from .._utils.codes import MISSING, state_columns
 from .._utils.interrupts import remaining_time
+from .._utils.log_weights import effective_sample_size
 from .._utils.parameters import check_number
 from .._utils.warn import warn_caller
 from ..energies.conditionals import BinaryConditionals, TableConditionals
 from .gibbs import Product, spawn_generators, sweep
+from .smc import resample
 
 LOWEST_BETA, HIGHEST_BETA = 0.05, 12.0
 UPDATES_PER_PIECE = 2_000_000
 CONVERGED_ERROR = 0.01  # standard error of a marginal probability
+MIN_CHAINS = 10  # effective number of chains, below which chains are not resampled
 
 
 def draw(energy, n_samples, rng, *, n_sweeps=1000, n_jobs=None, device="cpu"):
@@ -110,10 +113,60 @@ def pieces_in_time(energy, n_chains, betas):
     return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
 
 
+class ClampedChains:
+    """Gibbs chains of the missing entries of rows, which start at uniformly drawn states.
+
+    Parameters
+    ----------
+    energy : Energy
+        Model of discrete variables.
+    X : ndarray of shape (n_chains, n_visible)
+        State codes, MISSING for the entries to sample.
+    rng : numpy.random.Generator
+        Source of randomness.
+    device : {"cpu", "gpu", "cuda", "jax"}, default="cpu"
+        Device of the chains, as in :func:`skmrf.likelihood.ais`.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_chains, n_visible)
+        State codes of the chains, without missing entries.
+    """
+
+    def __init__(self, energy, X, rng, *, device="cpu"):
+        self.energy, self.clamped = energy, X != MISSING
+        drawn = Product.uniform(energy.visible_states).sample(len(X), rng)
+        self.X = np.where(self.clamped, X, drawn)
+        self._generators = spawn_generators(rng, len(X), open_device(device))
+
+    def sweep(self, betas, *, n_jobs=None):
+        """Run sweeps along a path of inverse temperatures.
+
+        Parameters
+        ----------
+        betas : ndarray of shape (n_sweeps + 1,)
+            Inverse temperatures.
+        n_jobs : int, optional
+            Number of threads over blocks of chains. Results do not depend on it.
+
+        Returns
+        -------
+        X : ndarray of shape (n_chains, n_visible)
+            State codes at which the chains end.
+        log_weights : ndarray of shape (n_chains,)
+            Log weights of annealed importance sampling along ``betas``, in nats.
+        """
+        options = {"betas": betas, "clamped": self.clamped, "n_jobs": n_jobs}
+        self.X, log_weights = sweep(self.energy, self.X, self._generators, **options)
+        return self.X, log_weights
+
+
 def draw_missing(energy, X, rng, *, n_sweeps=1000, n_jobs=None, device="cpu"):
     """Sample the missing entries of each row given its other entries.
 
-    Each row has its own Gibbs chain, which is annealed as in :func:`draw`.
+    Each row has its own Gibbs chain, which is annealed as in :func:`draw`. At the end of the
+    annealing, the chains of equal rows are resampled according to their weights, so that separated
+    modes get their probabilities. If fewer than 10 chains are effective, they are not resampled.
 
     Parameters
     ----------
@@ -135,13 +188,22 @@ def draw_missing(energy, X, rng, *, n_sweeps=1000, n_jobs=None, device="cpu"):
     ndarray of shape (n_rows, n_visible)
         State codes without missing entries.
     """
-    observed = X != MISSING
-    start = Product.uniform(energy.visible_states).sample(len(X), rng)
-    start[observed] = X[observed]
-    betas = np.minimum(np.linspace(0.0, 2.0, n_sweeps + 1), 1.0)
-    generators = spawn_generators(rng, len(X), open_device(device))
-    moved, _ = sweep(energy, start, generators, betas=betas, clamped=observed, n_jobs=n_jobs)
-    return moved
+    chains = ClampedChains(energy, X, rng, device=device)
+    _, log_weights = chains.sweep(np.linspace(0.0, 1.0, (n_sweeps + 1) // 2 + 1), n_jobs=n_jobs)
+    chains.X = _resample_equal_rows(X, chains.X, log_weights, rng)
+    return chains.sweep(np.ones(n_sweeps // 2 + 1), n_jobs=n_jobs)[0]
+
+
+def _resample_equal_rows(X, states, log_weights, rng):
+    """Resample the states of the chains of equal rows of X according to their weights."""
+    _, inverse, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    by_row = np.split(np.argsort(inverse.ravel(), kind="stable"), np.cumsum(counts)[:-1])
+    chosen = np.arange(len(X))
+    for chains in by_row:
+        if len(chains) > MIN_CHAINS and effective_sample_size(log_weights[chains]) >= MIN_CHAINS:
+            found = chains[resample(log_weights[chains], len(chains), rng)]
+            chosen[chains] = rng.permutation(found)
+    return states[chosen]
 
 
 def check_possible(energy, X):

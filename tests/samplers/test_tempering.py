@@ -19,8 +19,11 @@ from montecarlo import (
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import COUPLED, HIDDEN, LAYERED, coupled_layers, layers, random_tables
 
-from skmrf._utils.codes import STATE
-from skmrf.energies import FactorGraph, PairwiseEnergy
+from skmrf._utils.codes import MISSING, STATE
+from skmrf._utils.warn import LogPartitionWarning
+from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
+from skmrf.inference import row_queries
+from skmrf.inference.row_queries import latent_marginals, latent_samples
 from skmrf.samplers import Product, spawn_generators, sweep
 from skmrf.samplers.parallel_tempering import (
     Replicas,
@@ -498,3 +501,31 @@ def test_ladders_with_invalid_ends_raise(first):
 
 def test_valid_ladders():
     assert_array_equal(check_ladder((0, 0.5, 1)), [0.0, 0.5, 1.0])
+
+
+# Rows with many missing entries -----------------------------------------------------------
+
+
+def test_weights_of_annealed_chains_separate_modes(seed, monkeypatch):
+    """Chains end in one of two modes; their weights give these modes the right probabilities."""
+    rng = np.random.default_rng(seed)
+    weights = 1.5 + 0.1 * rng.normal(size=(12, 5))
+    energy = BipartiteEnergy(weights, 0.2 - weights.sum(axis=1) / 2, -weights.sum(axis=0) / 2)
+    visible, p = visible_states(energy), law(energy)[1]
+    unknown = np.full((2000, 12), MISSING, dtype=STATE)
+    monkeypatch.setattr(row_queries, "are_layer_sums_quick", lambda *_: False)
+    drawn = latent_samples(energy, unknown, rng)
+    share = p[visible.sum(axis=1) > 6].sum()
+    error = (0.25 / len(drawn)) ** 0.5
+    assert abs((drawn.sum(axis=1) > 6).mean() - share) < 5 * 2 * error
+    found = np.array([q[0, 1] for q in latent_marginals(energy, unknown[:1], rng=rng)])
+    np.testing.assert_allclose(found, p @ visible, atol=0.12)
+    assert share > 0.75
+
+
+def test_few_effective_chains_of_marginals_warn(seed, monkeypatch):
+    monkeypatch.setattr(row_queries, "PATH", np.array([0.0, 1.0]))
+    rng = np.random.default_rng(seed)
+    glass = BipartiteEnergy(60.0 * rng.normal(size=(30, 30)), np.zeros(30), np.zeros(30))
+    with pytest.warns(LogPartitionWarning, match="Marginals of rows with more than 10 missing"):
+        latent_marginals(glass, np.full((1, 30), MISSING), rng=rng)
