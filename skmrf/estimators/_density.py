@@ -255,8 +255,9 @@ class EnergyEstimator(DensityMixin, LearnedEstimator):
             For an RBM, this is a sum over the states of the smaller layer. With hidden units, rows
             with at most 10 entries to draw are also exact. Otherwise, the states of Gibbs chains
             after 1000 sweeps. Half of these sweeps are tempered; then the chains of equal rows are
-            resampled by their weights. The chains approach the distribution as they mix. After a fit with ``learner="ptt"``, samples without ``given``
-            are then states of the chains of ``ladder_``.
+            resampled by their weights. The chains approach the distribution as they mix. After a
+            fit with ``learner="ptt"``, samples without ``given`` are then states of the chains of
+            ``ladder_``.
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, low=1, integer=True)

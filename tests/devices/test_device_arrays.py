@@ -5,7 +5,6 @@ import tracemalloc
 import weakref
 from contextlib import ExitStack
 from functools import partial
-from itertools import product
 
 import numpy as np
 import pytest
@@ -109,9 +108,13 @@ def write_rows(path, X):
 @pytest.mark.parametrize("device", ["jax", "cpu"])
 @pytest.mark.parametrize(
     ("kind", "dtype"),
-    [*product(["rbm"], [np.uint8, bool, np.int64, np.float32]), ("pairs", np.uint8),
-     ("coupled layers", bool)],
-)  # fmt: skip
+    [
+        ("rbm", np.uint8),
+        *(pytest.param("rbm", dtype, marks=LONG) for dtype in (bool, np.int64, np.float32)),
+        pytest.param("pairs", np.uint8, marks=LONG),
+        pytest.param("coupled layers", bool, marks=LONG),
+    ],
+)
 def test_rows_of_a_memory_map(tmp_path, device, kind, dtype):
     """A memory map gives the model of an array, with held-out rows and with weights."""
     X = (np.clip(ROWS, 0.1, 0.9) if dtype is np.float32 else ROWS).astype(dtype)
@@ -143,7 +146,11 @@ def record_sizes(monkeypatch):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"early_stopping": True}, {"kind": "pairs", "learner": PCD(n_chains=64, n_sweeps=1)}],
+    [
+        {},
+        pytest.param({"early_stopping": True}, marks=LONG),
+        pytest.param({"kind": "pairs", "learner": PCD(n_chains=64, n_sweeps=1)}, marks=LONG),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("device", ["jax", "cpu"])
@@ -175,10 +182,12 @@ def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "model"),
     [
-        *[("codes", "rbm"), ("codes", "pairs"), ("threshold", "coupled layers")],
+        ("codes", "rbm"),
         *(pytest.param(k, "rbm", marks=LONG) for k in ("probabilities", "floats", "threshold")),
         pytest.param("signs", "pairs", marks=LONG),
-        pytest.param("codes", "coupled layers", marks=LONG),
+        pytest.param("threshold", "coupled layers", marks=LONG),
+        pytest.param("codes", "pairs", marks=pytest.mark.slow),
+        pytest.param("codes", "coupled layers", marks=pytest.mark.slow),
     ],
 )
 def test_rows_of_jax(kind, model):

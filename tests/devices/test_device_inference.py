@@ -136,7 +136,7 @@ def test_clamped_entries_condition_the_other_entries(energy):
     check_draws(X, visible, p / p.sum())
 
 
-@pytest.mark.parametrize("n_temperatures", [30, 600])
+@pytest.mark.parametrize("n_temperatures", [30, pytest.param(600, marks=pytest.mark.slow)])
 def test_annealing_estimates_log_z(energy, n_temperatures):
     """The interval has log Z, for a path of one piece and for a path of several pieces."""
     options = {"n_temperatures": n_temperatures, "n_chains": 300, "random_state": 0}

@@ -270,22 +270,28 @@ RUNS = [
 ]
 LONG_RUNS = [
     (PCD(n_chains=900, n_sweeps=20, n_annealed=50), "states", 0.0),
-    (PCD(n_chains=900, n_sweeps=20), "no biases", 0.3),
     (CD(n_sweeps=30), "states", 0.3),
-    (CD(n_sweeps=25, start="random"), "states", 0.0),
     (learners.TemperedTransitions(n_chains=1500, n_temperatures=3), "states", 0.0),
     (ParallelTempering(n_chains=1200, betas=4), "states", 0.0),
     (learners.ParticleFilteredMCMCMLE(n_particles=9000), "states", 0.0),
     (SMC(n_particles=600), "states", 0.0),
     (PSMC(n_particles=2000), "states", 0.0),
-    (PSMC(n_particles=2000, refresh="split"), "binary", 0.0),
     (PTT(n_chains=2000, swap_every=2), "states", 0.0),
+]
+SLOW_RUNS = [
+    (PCD(n_chains=900, n_sweeps=20), "no biases", 0.3),
+    (CD(n_sweeps=25, start="random"), "states", 0.0),
+    (PSMC(n_particles=2000, refresh="split"), "binary", 0.0),
 ]
 
 
 @pytest.mark.parametrize(
     ("learner", "kind", "missing"),
-    [*RUNS, *(pytest.param(*run, marks=pytest.mark.long) for run in LONG_RUNS)],
+    [
+        *RUNS,
+        *(pytest.param(*run, marks=pytest.mark.long) for run in LONG_RUNS),
+        *(pytest.param(*run, marks=pytest.mark.slow) for run in SLOW_RUNS),
+    ],
     ids=lambda x: x if isinstance(x, str | float) else type(x).__name__,
 )
 def test_updates_follow_the_exact_gradient(learner, kind, missing):
@@ -404,7 +410,10 @@ def fit(X=ROWS, **options):
 
 @pytest.mark.parametrize(
     "learner",
-    ["pcd", *(pytest.param(name, marks=pytest.mark.long) for name in ("cd", "ptt"))],
+    [
+        pytest.param("pcd", marks=pytest.mark.long),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("cd", "ptt")),
+    ],
 )
 @quiet
 def test_fits_are_as_good_as_on_the_cpu(learner):
@@ -420,8 +429,13 @@ def test_fits_are_as_good_as_on_the_cpu(learner):
 
 
 @quiet
-@pytest.mark.long
-@pytest.mark.parametrize("estimator", [DiscreteMRF, BoltzmannMachine])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        pytest.param(DiscreteMRF, marks=pytest.mark.slow),
+        pytest.param(BoltzmannMachine, marks=pytest.mark.long),
+    ],
+)
 def test_queries_of_a_fitted_model(estimator, monkeypatch):
     """Log Z and samples come from chains of the device; parameters are arrays of numpy."""
     used, ais_module = [], sys.modules["skmrf.likelihood.ais"]
@@ -502,6 +516,7 @@ def test_training_continues_on_another_device():
     assert np.isfinite(model.energy_.flat).all()
 
 
+@pytest.mark.long
 @quiet
 def test_graphs_of_equal_sizes_are_not_confused():
     """A compiled function is used for another graph with the same shapes, with its own tables."""
@@ -521,7 +536,8 @@ def test_graphs_of_equal_sizes_are_not_confused():
 
 
 @quiet
-@pytest.mark.parametrize("missing", [pytest.param(0.0, marks=pytest.mark.long), 0.2])
+@pytest.mark.long
+@pytest.mark.parametrize("missing", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
 def test_columns_with_many_categories(missing):
     """Codes above 255 need more than one byte on the device."""
     rng = np.random.default_rng(0)

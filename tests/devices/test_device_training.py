@@ -234,15 +234,19 @@ def differentiate(energy, states):
 LONG_RUNS = [  # test_gradients_on_several_devices has more runs
     *product([PCD(n_chains=900, n_sweeps=20)], ENERGIES),
     (CD(n_sweeps=30), "coupled layers"),
-    *product([TemperedTransitions(n_chains=1500, n_temperatures=3)], ["layers", "pairs"]),
-    *product([ParallelTempering(n_chains=1200, betas=4)], ["pairs", "layers of signs"]),
+    (TemperedTransitions(n_chains=1500, n_temperatures=3), "layers"),
+    (ParallelTempering(n_chains=1200, betas=4), "layers of signs"),
     (MCMCMLE(n_particles=3000, reset=2), "coupled layers"),
     (ParticleFilteredMCMCMLE(n_particles=9000), "layers"),
-    (PSMC(n_particles=2000), "layers of signs"),
-    (PSMC(n_particles=2000, refresh="split"), "coupled layers"),
     (PSMC(n_particles=9000, refresh="none"), "pairs"),
     (PTT(n_chains=2000, swap_every=2), "layers"),
     (SMC(n_particles=500), "layers of signs", 0.3),
+]
+SLOW_RUNS = [
+    (TemperedTransitions(n_chains=1500, n_temperatures=3), "pairs"),
+    (ParallelTempering(n_chains=1200, betas=4), "pairs"),
+    (PSMC(n_particles=2000), "layers of signs"),
+    (PSMC(n_particles=2000, refresh="split"), "coupled layers"),
     (CD(n_sweeps=30), "pairs", 0.3),
 ]
 
@@ -253,6 +257,7 @@ LONG_RUNS = [  # test_gradients_on_several_devices has more runs
         (Exact(), "layers", 0.0),
         (PCD(n_chains=900, n_sweeps=20), "pairs", 0.3),
         *(pytest.param(*[*run, 0.0][:3], marks=pytest.mark.long) for run in LONG_RUNS),
+        *(pytest.param(*[*run, 0.0][:3], marks=pytest.mark.slow) for run in SLOW_RUNS),
     ],
     ids=lambda x: x if isinstance(x, str | float) else type(x).__name__,
 )
@@ -291,14 +296,13 @@ def exact_score(model, X):
     return energy.log_marginal(X).mean() - log_z
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("learner", "kind"),
     [
-        *product(["pcd"], FITS),
-        ("tempered-transitions", "coupled layers"),
-        ("parallel-tempering", "rbm"),
-        ("ptt", "coupled layers"),
+        *(pytest.param("pcd", kind, marks=pytest.mark.long) for kind in FITS),
+        pytest.param("tempered-transitions", "coupled layers", marks=pytest.mark.slow),
+        pytest.param("parallel-tempering", "rbm", marks=pytest.mark.slow),
+        pytest.param("ptt", "coupled layers", marks=pytest.mark.slow),
     ],
 )
 @quiet

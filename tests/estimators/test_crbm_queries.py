@@ -555,7 +555,8 @@ def test_logistic_regressions_of_a_large_memory_map(tmp_path, seed, monkeypatch)
         assert_allclose(found.energy_.theta["visible_inputs"], expected, atol=0.01)
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("jax", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("device", ["cpu", pytest.param("jax", marks=pytest.mark.slow)])
 def test_memory_of_a_memory_map(device, tmp_path, monkeypatch):
     """A fit and predictions copy only small parts of the rows of a memory map."""
     if device == "jax":

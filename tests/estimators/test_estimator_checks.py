@@ -115,14 +115,20 @@ SLOW_VARIANTS = [
     ),
 ]
 DEVICE_VARIANTS = [
-    BoltzmannMachine(PCD(), binarize=0.5, alpha=0.01, max_iter=1, device="jax"),
     RBM(2, "pcd", binarize=0.5, alpha=0.01, max_iter=1, device="jax"),
+]
+SLOW_DEVICE_VARIANTS = [
+    BoltzmannMachine(PCD(), binarize=0.5, alpha=0.01, max_iter=1, device="jax"),
     CRBMStructuredPredictor(2, alpha=0.01, max_iter=1, device="jax"),
     DiscreteMRF(learner="pcd", alpha=0.01, max_iter=1, device="jax"),
 ]
 needs_jax = pytest.mark.skipif(find_spec("jax") is None, reason="jax is not installed")
 VARIANTS += [
     pytest.param(estimator, marks=[pytest.mark.long, needs_jax]) for estimator in DEVICE_VARIANTS
+]
+VARIANTS += [
+    pytest.param(estimator, marks=[pytest.mark.slow, needs_jax])
+    for estimator in SLOW_DEVICE_VARIANTS
 ]
 VARIANTS += [pytest.param(estimator, marks=pytest.mark.long) for estimator in LONG_VARIANTS]
 VARIANTS += [pytest.param(estimator, marks=pytest.mark.slow) for estimator in SLOW_VARIANTS]

@@ -453,6 +453,7 @@ def test_categories_of_a_memory_map(tmp_path):
         model.score_samples(wrong)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "n_columns", "block"),
     [

@@ -300,7 +300,8 @@ def long(*cases):
         "Segmentation_12",
         *long("Grids_13", "Promedus_15", "Promedus_24", "Promedus_33"),
         *long("Segmentation_14", "Segmentation_16"),
-        *slow("DBN_11", "DBN_13", "Grids_15", "Grids_17"),
+        pytest.param("DBN_13", marks=pytest.mark.slow(seconds=30)),
+        *slow("DBN_11", "Grids_15", "Grids_17"),
         *slow("ObjectDetection_28", "ObjectDetection_74"),
     ],
 )

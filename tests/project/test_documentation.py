@@ -114,20 +114,16 @@ def find_problems(thing):
 FUNCTIONS, METHODS = list_public_objects(), list_public_methods()
 
 
-@pytest.mark.parametrize("place", FUNCTIONS)
-def test_docstrings_of_public_objects(place):
-    assert not list(find_problems(FUNCTIONS[place]))
+@pytest.mark.parametrize("objects", [FUNCTIONS, METHODS], ids=["objects", "methods"])
+def test_docstrings_of_public_objects(objects):
+    found = {place: list(find_problems(item)) for place, item in objects.items()}
+    assert not {place: problems for place, problems in found.items() if problems}
 
 
-@pytest.mark.parametrize("place", METHODS)
-def test_docstrings_of_public_methods(place):
-    assert not list(find_problems(METHODS[place]))
-
-
-@pytest.mark.parametrize("kind", sorted(WITH_REFERENCES, key=lambda kind: kind.__name__))
-def test_estimators_and_learners_have_references(kind):
-    years = re.findall(r"\b(19|20)\d\d\b", split_sections(kind.__doc__).get("References", ""))
-    assert years
+def test_estimators_and_learners_have_references():
+    year = re.compile(r"\b(19|20)\d\d\b")
+    sections = {kind.__name__: split_sections(kind.__doc__) for kind in WITH_REFERENCES}
+    assert not [name for name, s in sections.items() if not year.search(s.get("References", ""))]
 
 
 def test_docstring_checks_find_problems():
