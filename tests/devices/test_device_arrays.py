@@ -281,6 +281,7 @@ def test_missing_entries_of_jax():
     check_same_models(*models)
 
 
+@pytest.mark.long
 def test_rows_of_jax_in_other_estimators():
     X = np.random.default_rng(2).normal(size=(300, 3)).astype(np.float32)
     Y, labels = ROWS.astype(np.int32), ROWS[:, 0].astype(np.int32)

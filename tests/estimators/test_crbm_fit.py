@@ -260,7 +260,7 @@ def test_hidden_units_that_do_not_help_have_zero_weights(seed):
     assert np.abs(theta["visible_inputs"]).max() < 1
 
 
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_trial_rejects_hidden_units_of_tall_tables(weighted, monkeypatch, seed):
     """The outputs are independent given the inputs."""
     monkeypatch.setattr(_conditional_training, "TALL", 300)
@@ -282,7 +282,7 @@ def test_trial_rejects_hidden_units_of_tall_tables(weighted, monkeypatch, seed):
     assert epochs.history_["n_updates"] == [68, 136, 204]  # max_iter counts all epochs
 
 
-@pytest.mark.parametrize("learner", ["mle-bp", "mssvm"])
+@pytest.mark.parametrize("learner", [pytest.param("mle-bp", marks=pytest.mark.long), "mssvm"])
 def test_training_of_tall_tables_continues_the_trial(learner, monkeypatch, seed):
     monkeypatch.setattr(_conditional_training, "TALL", 300)
     X = np.random.default_rng(seed).integers(2, size=(1500, 3)).astype(float)
@@ -540,7 +540,7 @@ def test_few_epochs_are_better_than_copying_the_inputs(seed):
 # Other properties -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("low", [0.0, -1.0])
+@pytest.mark.parametrize("low", [0.0, pytest.param(-1.0, marks=pytest.mark.slow)])
 def test_parity_is_learned_in_any_coding_of_the_inputs(low, seed):
     X = np.random.default_rng(seed).integers(2, size=(600, 3)).astype(float)
     parity = X.sum(axis=1, keepdims=True) % 2

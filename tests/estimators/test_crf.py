@@ -313,6 +313,7 @@ def test_indicators_are_not_scaled(sequences, monkeypatch):
     assert_array_equal(CRF(random_state=0).fit(X, y).coef_, model.coef_)
 
 
+@pytest.mark.long
 def test_convergence_on_badly_scaled_features(sequences, monkeypatch):
     X, y = sequences
     monkeypatch.setattr(FeatureScaling, "is_identity", True)

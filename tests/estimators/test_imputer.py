@@ -295,6 +295,7 @@ def test_set_output(output, seed):
 # Categories that were not seen, and invalid parameters ----------------------------------------
 
 
+@pytest.mark.long
 def test_unseen_categories(seed):
     _, X = rows(seed, 60)
     row = np.array([[7.0, np.nan, 1.0, 2.0]])

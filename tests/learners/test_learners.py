@@ -432,6 +432,7 @@ def test_deterministic_learner_without_missing_entries(seed):
         own.set_params(optimizer="lbfgs").fit(X)
 
 
+@pytest.mark.long
 def test_pseudo_likelihood_learns_from_missing_entries(seed):
     """The learner that was given is kept; "auto" replaces it by PCD."""
     rng = np.random.default_rng(seed)

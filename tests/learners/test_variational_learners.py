@@ -411,7 +411,7 @@ def test_default_classifier_has_gaussians_in_wide_tables(seed):
     assert_allclose(model.predict_proba(hidden)[0], table / table.sum())
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "network"])
+@pytest.mark.parametrize("kind", ["gaussian", pytest.param("network", marks=pytest.mark.long)])
 def test_default_classifier_selects_the_potentials_by_held_out_rows(kind, seed):
     """Two moons are far from Gaussian, and networks overfit in the other table."""
     if kind == "network":

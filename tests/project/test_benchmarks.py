@@ -480,6 +480,7 @@ def test_times_of_chains(load, tmp_path):
     assert not (tmp_path / "crf.json").exists()
 
 
+@pytest.mark.long
 def test_marginals_of_grids_are_compared(load):
     propagation, contraction = load("crf").contraction_rows("grid Potts", n_images=2)
     assert propagation["converged"] == contraction["converged"] == 1.0

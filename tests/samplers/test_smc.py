@@ -355,6 +355,7 @@ def test_block_moves_cross_zero_potentials(seed, monkeypatch):
     assert not alone.lower <= log_z <= alone.upper or alone.upper - alone.lower > 1.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["strong", "underflow"])
 def test_block_moves_with_large_finite_potentials(kind, seed, monkeypatch):
     """Only zero potentials become small numbers on the path, however small others are."""

@@ -520,7 +520,7 @@ def test_tables_of_many_states_are_sums_of_basis_tables(statistic, seed):
         assert_allclose(derivatives[part], np.tensordot(basis, own, 2), atol=1e-12)
 
 
-@pytest.mark.parametrize("has_numbers", [True, False])
+@pytest.mark.parametrize("has_numbers", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_dependent_columns_of_60_categories(has_numbers, seed, monkeypatch):
     """The graph is correct, and no matrix over the parameters of a pair of columns is solved."""
     rng, n = np.random.default_rng(seed), 1500

@@ -386,6 +386,7 @@ def test_warm_start_and_partial_fit_keep_the_structure():
     assert model.partial_fit(X).structure_ is first
 
 
+@pytest.mark.long
 def test_grid_search_and_pipeline():
     X = chain_rows(0, 150)
     search = GridSearchCV(

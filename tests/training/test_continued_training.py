@@ -89,7 +89,8 @@ def test_partial_fit_continues_after_fit(estimator):
 
 
 @pytest.mark.parametrize(
-    "kind", ["hidden units", pytest.param("pairs", marks=pytest.mark.long), "tables"]
+    "kind",
+    [*(pytest.param(k, marks=pytest.mark.long) for k in ("hidden units", "pairs")), "tables"],
 )
 def test_partial_fit_after_convergence_keeps_the_likelihood(kind, seed):
     """A large learning rate would move the parameters far from the maximum."""
@@ -125,7 +126,9 @@ def test_partial_fit_learns_from_small_calls(model, seed):
     [
         (RBM(2), "pcd"),
         pytest.param(RBM(2), "exact", marks=pytest.mark.long),
-        (BoltzmannMachine(states=(0, 1), n_components=1), "pcd"),
+        pytest.param(
+            BoltzmannMachine(states=(0, 1), n_components=1), "pcd", marks=pytest.mark.long
+        ),
     ],
 )
 def test_partial_fits_of_similar_sizes_compile_once(model, learner):

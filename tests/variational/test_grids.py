@@ -548,10 +548,10 @@ def nested_scores(kind, p, n_rows, seed):
 @pytest.mark.parametrize(
     ("kind", "p", "n_tables"),
     [
-        ("factors", 12, 4),
-        ("chain", 12, 4),
+        pytest.param("factors", 12, 4, marks=pytest.mark.long),
+        pytest.param("chain", 12, 4, marks=pytest.mark.slow),
         pytest.param("independent", 20, 4, marks=pytest.mark.long),
-        pytest.param("chain", 6, 10, marks=pytest.mark.long),
+        pytest.param("chain", 6, 10, marks=pytest.mark.slow),
     ],
 )
 def test_more_rows_do_not_hurt(kind, p, n_tables, seed):
