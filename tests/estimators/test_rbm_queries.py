@@ -210,9 +210,6 @@ def test_inverse_transform(fitted):
         fitted.inverse_transform(np.zeros((1, 3)))
 
 
-# Input, and use with scikit-learn ----------------------------------------------------------------
-
-
 # With scikit-learn ------------------------------------------------------------------------
 
 
@@ -516,6 +513,7 @@ def test_hidden_means_of_a_device(monkeypatch):
     np.testing.assert_allclose(model.hidden_means_, on_cpu.hidden_means_, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_last_iterations_on_a_device(monkeypatch):
     """A device computes the exact gradients at the end of a fit with few hidden units."""
     pytest.importorskip("jax")
