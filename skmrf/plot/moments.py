@@ -134,7 +134,8 @@ class MomentsDisplay:
             How to compute the probabilities of the model. With "exact", they are computed by
             variable elimination. With "samples", they are estimated from samples of the model, and
             the standard errors include the Monte Carlo error. With "auto", the method is "exact"
-            if this takes only seconds, and otherwise "samples".
+            if this takes only seconds, and otherwise "samples". For models with hidden units it is
+            always "samples".
         n_samples : int, default=2000
             Number of samples of the model, at least 2, for ``method="samples"``.
         n_pairs : int, default=2000
@@ -318,11 +319,11 @@ def _choose_pairs(n_columns, n_pairs, rng):
 
 def _use_exact(estimator, method):
     """Return True if the probabilities are computed by variable elimination."""
-    if isinstance(estimator, RBM):
+    if estimator.energy_.has_latent:
         if method == "exact":
             raise ValueError(
                 'method="exact" needs variable elimination, which is not available for models with '
-                'hidden units; for an RBM use method="samples".'
+                'hidden units; use method="samples".'
             )
         return False
     if method != "auto":
@@ -334,7 +335,7 @@ def _use_exact(estimator, method):
 
 
 def _get_pair_kinds(estimator, pairs):
-    if isinstance(estimator, RBM):
+    if estimator.energy_.has_latent:
         return [PAIR] * len(pairs)
     if isinstance(estimator, BoltzmannMachine):
         return [IN_CLIQUE] * len(pairs)

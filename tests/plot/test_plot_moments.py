@@ -13,7 +13,14 @@ from scipy.sparse import csr_matrix
 from scipy.stats import norm
 from zoo import ZOO, enumerate_states
 
-from skmrf import RBM, DiscreteMRF, GaussianPotentials, MRFStructureLearner, NNMRFDensity
+from skmrf import (
+    RBM,
+    BoltzmannMachine,
+    DiscreteMRF,
+    GaussianPotentials,
+    MRFStructureLearner,
+    NNMRFDensity,
+)
 from skmrf.energies import FactorGraph
 from skmrf.metrics.two_sample import _auc_interval
 from skmrf.plot import HistoryDisplay, MomentsDisplay, StructurePathDisplay, SyntheticRowsDisplay
@@ -139,8 +146,22 @@ def test_moments_of_an_rbm(seed):
     assert_allclose(display.data, compute_moments(ink, np.ones(200), [2] * 8))
     error = np.sqrt(expected * (1 - expected) / 4000) + 1e-3
     assert (np.abs(display.model - expected) < 5 * error).all()
-    with pytest.raises(ValueError, match='for an RBM use method="samples"'):
+    with pytest.raises(ValueError, match='hidden units; use method="samples"'):
         MomentsDisplay.from_estimator(model, 8.0 * ink, method="exact")
+
+
+def test_moments_of_a_boltzmann_machine_with_hidden_units(seed):
+    """Probabilities of visible columns are estimated from samples."""
+    X = (spins()[:, :3] > 0).astype(int)
+    model = BoltzmannMachine("cd", n_components=2, states=(0, 1), alpha=0.1, max_iter=1)
+    model.set_params(random_state=seed).fit(X)
+    how = {"n_samples": 500, "random_state": seed}
+    display = MomentsDisplay.from_estimator(model, X, **how)
+    assert display.kinds.tolist() == ["column"] * 3 + ["pair"] * 3
+    samples = model.sample(500, random_state=seed)
+    assert_allclose(display.model, compute_moments(samples, np.ones(500), [2] * 3))
+    with pytest.raises(ValueError, match='hidden units; use method="samples"'):
+        MomentsDisplay.from_estimator(model, X, method="exact")
 
 
 def test_moments_of_sparse_rows(models):
