@@ -6,12 +6,12 @@ method ``plot`` plots the values again, in given axes or in new ones. Matplotlib
 the first plot is made.
 """
 
-from .chains import ChainsDisplay
 from .coupling_graph import CouplingGraphDisplay
 from .history import HistoryDisplay
 from .log_partition import LogPartitionDisplay
-from .moments import MomentsDisplay, SyntheticRowsDisplay
+from .moments import MomentsDisplay
 from .paths import RegularizationPathDisplay, StructurePathDisplay
+from .samples import ChainsDisplay, SyntheticRowsDisplay
 from .weights import CRFWeightsDisplay, FiltersDisplay
 
 __all__ = [

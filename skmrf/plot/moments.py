@@ -4,19 +4,14 @@ from itertools import combinations
 
 import numpy as np
 from scipy.sparse import issparse
-from scipy.stats import rankdata
 
 from .. import inference
-from .._data.categories import missing_mask, to_floats
-from .._data.column_types import find_position
-from .._data.frames import as_columns
 from .._utils.codes import MISSING, STATE
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_choice, check_generator, check_number
 from .._utils.rows import dense_rows
 from ..estimators.boltzmann_machine import BoltzmannMachine
 from ..estimators.discrete_mrf import DiscreteMRF
-from ..estimators.nnmrf.density import NNMRFDensity
 from ..estimators.rbm import RBM
 from ..exact import tree_decomposition
 from ..inference import row_queries
@@ -31,7 +26,6 @@ from ._axes import (
     merge_line_style,
 )
 
-N_PLOTTED = 5  # columns of synthetic rows
 METHODS = ("auto", "exact", "samples")
 MAX_ENTRIES = 2.5e8  # table entries that exact inference may compute, which takes about 10 s
 CHUNK = 4096  # rows
@@ -356,143 +350,3 @@ def _compute_standard_errors(frequencies, n_rows, model, n_draws):
         pooled = (np.nan_to_num(frequencies) * n_rows + model * n_draws) / (n_rows + n_draws)
     pooled = np.clip(pooled, 0.5 / n_rows, 1 - 0.5 / n_rows)
     return np.sqrt(pooled * (1 - pooled) * (1 / n_rows + 1 / n_draws))
-
-
-class SyntheticRowsDisplay:
-    """Plot of real and synthetic rows: marginals, pairs and correlations of columns.
-
-    The diagonal panels show the histograms of the columns. The panels below the diagonal show the
-    rows of both tables for each pair of columns. The panels above show the rank correlation of the
-    pair in the real rows and in the synthetic rows.
-
-    Parameters
-    ----------
-    real : ndarray of shape (n_rows, n_columns)
-        Real rows, with nan for missing entries. Categories are numbers.
-    synthetic : ndarray of shape (m_rows, n_columns)
-        Synthetic rows.
-    names : list of str
-        Names of the columns.
-
-    Attributes
-    ----------
-    axes_ : ndarray of Axes of shape (n_columns, n_columns)
-        Panels.
-    figure_ : Figure
-        Figure that contains the panels.
-    correlations_ : ndarray of shape (2, n_columns, n_columns)
-        Rank correlations of the columns in the real rows and in the synthetic rows.
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> from sklearn.datasets import load_iris
-    >>> from skmrf import NNMRFDensity
-    >>> from skmrf.plot import SyntheticRowsDisplay
-    >>> X = load_iris().data
-    >>> model = NNMRFDensity(random_state=0).fit(X)
-    >>> display = SyntheticRowsDisplay.from_estimator(model, X, random_state=0)
-    >>> display.axes_.shape
-    (4, 4)
-    """
-
-    def __init__(self, real, synthetic, names):
-        self.real = np.asarray(real, dtype=float)
-        self.synthetic = np.asarray(synthetic, dtype=float)
-        self.names = list(names)
-
-    @classmethod
-    def from_estimator(cls, estimator, X, *, columns=None, random_state=None, axes=None):
-        """Draw as many rows as X has from a fitted estimator, and plot both.
-
-        Parameters
-        ----------
-        estimator : NNMRFDensity, DiscreteMRF, BoltzmannMachine or RBM
-            Fitted estimator with the method ``sample``.
-        X : array-like or frame of shape (n_rows, n_columns)
-            Real rows.
-        columns : list of int or str, optional
-            Columns to plot, by index or name. By default the first five columns.
-        random_state : int, RandomState, Generator or None, default=None
-            Random numbers of the draws. An int makes the plot reproducible.
-        axes : ndarray of Axes of shape (n_columns, n_columns), optional
-            Panels. By default a new figure is made.
-
-        Returns
-        -------
-        SyntheticRowsDisplay
-            Display with its panels.
-        """
-        check_estimator(cls, estimator, (NNMRFDensity, DiscreteMRF, BoltzmannMachine, RBM))
-        drawn = estimator.sample(len(as_columns(X)[0]), random_state=check_generator(random_state))
-        names = estimator._column_names()
-        chosen = range(min(N_PLOTTED, len(names))) if columns is None else columns
-        places = [find_position(c, names, "columns") for c in chosen]
-        both = [_to_numbers(as_columns(X)[j], as_columns(drawn)[j]) for j in places]
-        real, synthetic = (np.stack(part, axis=1) for part in zip(*both, strict=True))
-        return cls(real, synthetic, [str(names[j]) for j in places]).plot(axes=axes)
-
-    def plot(self, *, axes=None):
-        """Plot the real and the synthetic rows.
-
-        Parameters
-        ----------
-        axes : ndarray of Axes of shape (n_columns, n_columns), optional
-            Panels. By default a new figure is made.
-
-        Returns
-        -------
-        SyntheticRowsDisplay
-            The display itself.
-        """
-        import matplotlib.pyplot as plt
-
-        n = len(self.names)
-        if axes is None:
-            _, axes = plt.subplots(n, n, figsize=(2 * n, 2 * n), squeeze=False)
-        self.axes_ = np.asarray(axes).reshape(n, n)
-        self.figure_ = self.axes_[0, 0].figure
-        tables = self.real, self.synthetic
-        self.correlations_ = np.stack([_rank_correlations(table) for table in tables])
-        for i, j in np.ndindex(n, n):
-            self._plot_panel(self.axes_[i, j], i, j)
-        self.axes_[0, 0].legend(fontsize="small")
-        return self
-
-    def _plot_panel(self, axes, i, j):
-        tables = {"real": (self.real, BLUE), "synthetic": (self.synthetic, VERMILION)}
-        if i == j:
-            joined = np.concatenate([self.real[:, i], self.synthetic[:, i]])
-            bins = np.histogram_bin_edges(joined[np.isfinite(joined)], bins=20)
-            for name, (table, color) in tables.items():
-                axes.hist(table[:, i], bins, density=True, color=color, alpha=0.5, label=name)
-            axes.set_title(self.names[i], fontsize="small")
-        elif i > j:
-            for table, color in tables.values():
-                axes.plot(table[:, j], table[:, i], ".", color=color, alpha=0.4, markersize=2)
-        else:
-            shown = (f"{value:.2f}" for value in self.correlations_[:, i, j])
-            axes.text(0.5, 0.5, "{}\n{}".format(*shown), ha="center", va="center")
-            axes.set_axis_off()
-
-
-def _rank_correlations(table):
-    """Return the rank correlations of the columns, with mean ranks for missing entries."""
-    ranks = rankdata(table, axis=0, nan_policy="omit")
-    ranks = np.nan_to_num(ranks - np.nanmean(ranks, axis=0))
-    size = np.sqrt(np.maximum((ranks**2).sum(axis=0), 1e-300))
-    return ranks.T @ ranks / size / size[:, None]
-
-
-def _to_numbers(x, y):
-    """Return two columns as floats; categories become their positions among the sorted ones."""
-    try:
-        return to_floats(x, ""), to_floats(y, "")
-    except ValueError:
-        keys = [np.where(missing_mask(c), "", [str(v) for v in c]) for c in (x, y)]
-        known = np.unique(np.concatenate(keys))
-        codes = [np.searchsorted(known, c).astype(float) for c in keys]
-        return tuple(
-            np.where(missing_mask(c), np.nan, v) for c, v in zip((x, y), codes, strict=True)
-        )
