@@ -26,6 +26,7 @@ from ._axes import (
 )
 
 N_PLOTTED = 5  # columns of synthetic rows
+MIN_COMPLETE = 3  # rows of a correlation, because that of two rows is always -1 or 1
 
 
 class ChainsDisplay:
@@ -231,7 +232,9 @@ class SyntheticRowsDisplay:
 
     The diagonal panels show the histograms of the columns. The panels below the diagonal show the
     rows of both tables for each pair of columns. The panels above show the rank correlation of the
-    pair in the real rows and in the synthetic rows.
+    pair in the real rows and in the synthetic rows. It is computed from the rows in which both
+    entries are observed. A dash means that the correlation is undefined, because these rows are
+    fewer than three, or because a column is constant in them. Text is ranked alphabetically.
 
     Parameters
     ----------
@@ -249,7 +252,8 @@ class SyntheticRowsDisplay:
     figure_ : Figure
         Figure that contains the panels.
     correlations_ : ndarray of shape (2, n_columns, n_columns)
-        Rank correlations of the columns in the real rows and in the synthetic rows.
+        Rank correlations of the columns in the real rows and in the synthetic rows. Undefined
+        correlations are nan.
 
     Examples
     --------
@@ -322,7 +326,7 @@ class SyntheticRowsDisplay:
         self.axes_ = np.asarray(axes).reshape(n, n)
         self.figure_ = self.axes_[0, 0].figure
         tables = self.real, self.synthetic
-        self.correlations_ = np.stack([_rank_correlations(table) for table in tables])
+        self.correlations_ = np.stack([_compute_correlations(table) for table in tables])
         for i, j in np.ndindex(n, n):
             self._plot_panel(self.axes_[i, j], i, j)
         self.axes_[0, 0].legend(fontsize="small")
@@ -340,17 +344,24 @@ class SyntheticRowsDisplay:
             for table, color in tables.values():
                 axes.plot(table[:, j], table[:, i], ".", color=color, alpha=0.4, markersize=2)
         else:
-            shown = (f"{value:.2f}" for value in self.correlations_[:, i, j])
+            values = self.correlations_[:, i, j]
+            shown = ("\u2013" if np.isnan(value) else f"{value:.2f}" for value in values)
             axes.text(0.5, 0.5, "{}\n{}".format(*shown), ha="center", va="center")
             axes.set_axis_off()
 
 
-def _rank_correlations(table):
-    """Return the rank correlations of the columns, with mean ranks for missing entries."""
-    ranks = rankdata(table, axis=0, nan_policy="omit")
-    ranks = np.nan_to_num(ranks - np.nanmean(ranks, axis=0))
-    size = np.sqrt(np.maximum((ranks**2).sum(axis=0), 1e-300))
-    return ranks.T @ ranks / size / size[:, None]
+def _compute_correlations(table):
+    """Return the rank correlation of each pair of columns, over rows that observe both of them."""
+    n = table.shape[1]
+    correlations = np.full((n, n), np.nan)
+    for i, j in np.ndindex(n, n):
+        pair = table[:, [i, j]]
+        ranks = rankdata(pair[~np.isnan(pair).any(axis=1)], axis=0)
+        ranks -= ranks.mean(axis=0) if len(ranks) else 0.0
+        size = np.sqrt((ranks**2).sum(axis=0)).prod()
+        if len(ranks) >= MIN_COMPLETE and size > 0:
+            correlations[i, j] = ranks[:, 0] @ ranks[:, 1] / size
+    return correlations
 
 
 def _to_numbers(x, y):

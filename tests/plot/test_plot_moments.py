@@ -10,7 +10,7 @@ from estimator_models import NAMES, TAKES, digits, draw, spins
 from matplotlib.colors import to_rgb
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_matrix
-from scipy.stats import norm
+from scipy.stats import norm, spearmanr
 from zoo import ZOO, enumerate_states
 
 from skmrf import (
@@ -416,6 +416,21 @@ def test_synthetic_rows():
     chosen = SyntheticRowsDisplay.from_estimator(model, X, columns=np.array([1, 0]), random_state=0)
     assert chosen.names == list(X.columns[[1, 0]])
     plt.close("all")
+
+
+def test_correlations_of_synthetic_rows_with_missing_entries(seed):
+    """Each pair is ranked over its complete rows."""
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(100, 1)) + 0.3 * rng.normal(size=(100, 3))
+    table[rng.random(table.shape) < 0.4] = np.nan
+    table[:, 2] = 1.0
+    few = np.array([[1.0, 2.0, 0.0], [2.0, 3.0, np.nan], [np.nan, 4.0, np.nan]])
+    display = SyntheticRowsDisplay(table, few, list("abc")).plot()
+    complete = table[~np.isnan(table).any(axis=1), :2]
+    assert display.correlations_[0, 0, 1] == pytest.approx(spearmanr(complete).statistic)
+    assert np.isnan(display.correlations_[0, :2, 2]).all()
+    assert np.isnan(display.correlations_[1, 0, 1:]).all()
+    assert display.axes_[0, 2].texts[0].get_text() == "\u2013\n\u2013"
 
 
 @pytest.mark.parametrize("kind", [DiscreteMRF, RBM])
