@@ -27,8 +27,11 @@ def get_single_axes(ax, size):
     return get_panel_axes(ax, 1, size)[0]
 
 
-def get_panel_axes(ax, n_panels, size, n_columns=1):
-    """Return the axes of all panels: the given axes, or new ones of a given size in inches."""
+def get_panel_axes(ax, n_panels, size, n_columns=1, name="ax"):
+    """Return the axes of all panels: the given axes, or new ones of a given size in inches.
+
+    ``name`` is the name of the parameter ``ax`` in error messages.
+    """
     if ax is None:
         n_rows = -(-n_panels // n_columns)
         figure = import_pyplot().figure(
@@ -40,7 +43,7 @@ def get_panel_axes(ax, n_panels, size, n_columns=1):
     axes = np.array(ax, dtype=object).ravel()
     if len(axes) != n_panels:
         raise ValueError(
-            f"ax must be an array or list of {n_panels} axes, one per panel; got {len(axes)}."
+            f"{name} must be an array or list of {n_panels} axes, one per panel; got {len(axes)}."
         )
     return axes
 

@@ -282,8 +282,8 @@ class SyntheticRowsDisplay:
         ----------
         estimator : NNMRFDensity, DiscreteMRF, BoltzmannMachine or RBM
             Fitted estimator with the method ``sample``.
-        X : array-like or frame of shape (n_rows, n_columns)
-            Real rows.
+        X : array-like or frame of shape (n_rows, n_features)
+            Real rows, with the columns that the estimator was fitted to.
         columns : list of int or str, optional
             Columns to plot, by index or name. By default the first five columns.
         random_state : int, RandomState, Generator or None, default=None
@@ -295,13 +295,21 @@ class SyntheticRowsDisplay:
         -------
         SyntheticRowsDisplay
             Display with its panels.
+
+        Raises
+        ------
+        ValueError
+            If the columns of ``X`` are not those of ``fit``, or if ``columns`` has no column or an
+            unknown one.
         """
         check_estimator(cls, estimator, (NNMRFDensity, DiscreteMRF, BoltzmannMachine, RBM))
-        drawn = estimator.sample(len(as_columns(X)[0]), random_state=check_generator(random_state))
+        estimator._encoder.read(estimator, X)  # checks the columns
         names = estimator._column_names()
-        chosen = range(min(N_PLOTTED, len(names))) if columns is None else columns
-        places = [find_position(c, names, "columns") for c in chosen]
-        both = [_to_numbers(as_columns(X)[j], as_columns(drawn)[j]) for j in places]
+        places = _find_positions(columns, names)
+        given = as_columns(X)
+        drawn = estimator.sample(len(given[0]), random_state=check_generator(random_state))
+        drawn = as_columns(drawn)
+        both = [_to_numbers(given[j], drawn[j]) for j in places]
         real, synthetic = (np.stack(part, axis=1) for part in zip(*both, strict=True))
         return cls(real, synthetic, [str(names[j]) for j in places]).plot(axes=axes)
 
@@ -318,12 +326,8 @@ class SyntheticRowsDisplay:
         SyntheticRowsDisplay
             The display itself.
         """
-        import matplotlib.pyplot as plt
-
         n = len(self.names)
-        if axes is None:
-            _, axes = plt.subplots(n, n, figsize=(2 * n, 2 * n), squeeze=False)
-        self.axes_ = np.asarray(axes).reshape(n, n)
+        self.axes_ = get_panel_axes(axes, n * n, (2.0, 2.0), n, "axes").reshape(n, n)
         self.figure_ = self.axes_[0, 0].figure
         tables = self.real, self.synthetic
         self.correlations_ = np.stack([_compute_correlations(table) for table in tables])
@@ -348,6 +352,17 @@ class SyntheticRowsDisplay:
             shown = ("\u2013" if np.isnan(value) else f"{value:.2f}" for value in values)
             axes.text(0.5, 0.5, "{}\n{}".format(*shown), ha="center", va="center")
             axes.set_axis_off()
+
+
+def _find_positions(columns, names):
+    """Return the indices of the columns to plot; raise a ValueError if there are none."""
+    if columns is None:
+        return range(min(N_PLOTTED, len(names)))
+    if isinstance(columns, str) or not np.iterable(columns) or not len(columns):
+        raise ValueError(
+            f"columns must be a list of columns, each a name or an index; got {columns!r}."
+        )
+    return [find_position(c, names, "columns") for c in columns]
 
 
 def _compute_correlations(table):

@@ -433,6 +433,24 @@ def test_correlations_of_synthetic_rows_with_missing_entries(seed):
     assert display.axes_[0, 2].texts[0].get_text() == "\u2013\n\u2013"
 
 
+def test_wrong_arguments_of_synthetic_rows():
+    X = pd.DataFrame(np.random.default_rng(0).integers(2, size=(50, 2)), columns=["one", "two"])
+    model = DiscreteMRF("independent").fit(X)
+    for rows, message in (
+        (X[["two", "one"]], "same order as they were in fit"),
+        (pd.concat([X, X.add_suffix("b")], axis=1), "unseen at fit time"),
+        (X[["one"]], "now missing"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            SyntheticRowsDisplay.from_estimator(model, rows)
+    for columns in ("one", 1, []):
+        with pytest.raises(ValueError, match="columns must be a list of columns, each a name or"):
+            SyntheticRowsDisplay.from_estimator(model, X, columns=columns)
+    with pytest.raises(ValueError, match="axes must be an array or list of 4 axes, one per panel"):
+        SyntheticRowsDisplay.from_estimator(model, X, axes=plt.subplots(1, 2)[1])
+    plt.close("all")
+
+
 @pytest.mark.parametrize("kind", [DiscreteMRF, RBM])
 def test_synthetic_rows_of_discrete_models(kind, seed):
     X = (np.random.default_rng(seed).random((80, 3)) < [0.2, 0.5, 0.8]).astype(int)
