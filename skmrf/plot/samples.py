@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import rankdata
 
-from .._data.categories import missing_mask, to_floats
+from .._data.categories import is_number, missing_mask, to_floats
 from .._data.column_types import find_position
 from .._data.frames import as_columns
 from .._utils.parameters import check_generator
@@ -27,6 +27,8 @@ from ._axes import (
 
 N_PLOTTED = 5  # columns of synthetic rows
 MIN_COMPLETE = 3  # rows of a correlation, because that of two rows is always -1 or 1
+MAX_TICKS = 10  # named categories on an axis
+MAX_LETTERS = 12  # of the name of a category
 
 
 class ChainsDisplay:
@@ -244,6 +246,9 @@ class SyntheticRowsDisplay:
         Synthetic rows.
     names : list of str
         Names of the columns.
+    categories : dict of int to list of str, optional
+        Names of the categories 0, 1, 2, ... of columns with categories, keyed by the position of
+        the column. If a column has many categories, the axes show the names of some of them.
 
     Attributes
     ----------
@@ -269,10 +274,11 @@ class SyntheticRowsDisplay:
     (4, 4)
     """
 
-    def __init__(self, real, synthetic, names):
+    def __init__(self, real, synthetic, names, categories=None):
         self.real = np.asarray(real, dtype=float)
         self.synthetic = np.asarray(synthetic, dtype=float)
         self.names = list(names)
+        self.categories = {} if categories is None else dict(categories)
 
     @classmethod
     def from_estimator(cls, estimator, X, *, columns=None, random_state=None, axes=None):
@@ -308,10 +314,16 @@ class SyntheticRowsDisplay:
         places = _find_positions(columns, names)
         given = as_columns(X)
         drawn = estimator.sample(len(given[0]), random_state=check_generator(random_state))
-        drawn = as_columns(drawn)
-        both = [_to_numbers(given[j], drawn[j]) for j in places]
-        real, synthetic = (np.stack(part, axis=1) for part in zip(*both, strict=True))
-        return cls(real, synthetic, [str(names[j]) for j in places]).plot(axes=axes)
+        drawn, real, synthetic, categories = as_columns(drawn), [], [], {}
+        for k, j in enumerate(places):
+            x, y, known = _to_numbers(given[j], drawn[j], names[j])
+            real.append(x)
+            synthetic.append(y)
+            if known is not None:
+                categories[k] = known
+        real, synthetic = np.stack(real, axis=1), np.stack(synthetic, axis=1)
+        display = cls(real, synthetic, [str(names[j]) for j in places], categories)
+        return display.plot(axes=axes)
 
     def plot(self, *, axes=None):
         """Plot the real and the synthetic rows.
@@ -338,20 +350,34 @@ class SyntheticRowsDisplay:
 
     def _plot_panel(self, axes, i, j):
         tables = {"real": (self.real, BLUE), "synthetic": (self.synthetic, VERMILION)}
-        if i == j:
-            joined = np.concatenate([self.real[:, i], self.synthetic[:, i]])
-            bins = np.histogram_bin_edges(joined[np.isfinite(joined)], bins=20)
-            for name, (table, color) in tables.items():
-                axes.hist(table[:, i], bins, density=True, color=color, alpha=0.5, label=name)
-            axes.set_title(self.names[i], fontsize="small")
-        elif i > j:
-            for table, color in tables.values():
-                axes.plot(table[:, j], table[:, i], ".", color=color, alpha=0.4, markersize=2)
-        else:
+        if i < j:
             values = self.correlations_[:, i, j]
             shown = ("\u2013" if np.isnan(value) else f"{value:.2f}" for value in values)
             axes.text(0.5, 0.5, "{}\n{}".format(*shown), ha="center", va="center")
             axes.set_axis_off()
+            return
+        if i == j:
+            bins, width = self._compute_bins(i), 0.8 if i in self.categories else None
+            for name, (table, color) in tables.items():
+                x = table[~np.isnan(table[:, i]), i]
+                style = {"color": color, "alpha": 0.5, "rwidth": width, "label": name}
+                axes.hist(x, bins, density=len(x) > 0, **style)
+            axes.set_title(self.names[i], fontsize="small")
+        else:
+            for table, color in tables.values():
+                axes.plot(table[:, j], table[:, i], ".", color=color, alpha=0.4, markersize=2)
+            if i in self.categories:
+                _mark_categories(axes.yaxis, self.categories[i], j == 0)
+        if j in self.categories:
+            _mark_categories(axes.xaxis, self.categories[j], i == len(self.names) - 1)
+            axes.tick_params(axis="x", rotation=90)
+
+    def _compute_bins(self, i):
+        """Return the edges of the bins of a histogram: one bin a category, or 20 bins."""
+        if i in self.categories:
+            return np.arange(len(self.categories[i]) + 1) - 0.5
+        joined = np.concatenate([self.real[:, i], self.synthetic[:, i]])
+        return np.histogram_bin_edges(joined[np.isfinite(joined)], bins=20)
 
 
 def _find_positions(columns, names):
@@ -379,14 +405,33 @@ def _compute_correlations(table):
     return correlations
 
 
-def _to_numbers(x, y):
-    """Return two columns as floats; categories become their positions among the sorted ones."""
-    try:
-        return to_floats(x, ""), to_floats(y, "")
-    except ValueError:
-        keys = [np.where(missing_mask(c), "", [str(v) for v in c]) for c in (x, y)]
-        known = np.unique(np.concatenate(keys))
-        codes = [np.searchsorted(known, c).astype(float) for c in keys]
-        return tuple(
-            np.where(missing_mask(c), np.nan, v) for c, v in zip((x, y), codes, strict=True)
-        )
+def _mark_categories(axis, names, is_named):
+    """Place a tick at each category on an axis, or at some of them; name them if wanted."""
+    step = -(-len(names) // MAX_TICKS)
+    shown = [n if len(n) <= MAX_LETTERS else f"{n[: MAX_LETTERS - 1]}\u2026" for n in names[::step]]
+    axis.set_ticks(range(0, len(names), step), shown if is_named else [""] * len(shown))
+    axis.set_tick_params(labelsize="small")
+    axis.axes.set(**{f"{axis.axis_name}lim": (-0.5, len(names) - 0.5)})
+
+
+def _to_numbers(x, y, name):
+    """Return two columns as floats, and the sorted names of their categories.
+
+    Categories become their positions among the names. The names are None if all entries are
+    numbers.
+    """
+    is_observed = [~missing_mask(column) for column in (x, y)]
+    observed = [column[k] for column, k in zip((x, y), is_observed, strict=True)]
+    if all(map(_holds_numbers, observed)):
+        return to_floats(x, name), to_floats(y, name), None
+    keys = [[str(v) for v in values] for values in observed]
+    known = {name: code for code, name in enumerate(sorted(set(keys[0] + keys[1])))}
+    codes = [np.full(len(column), np.nan) for column in (x, y)]
+    for out, k, key in zip(codes, is_observed, keys, strict=True):
+        out[k] = [known[v] for v in key]
+    return *codes, list(known)
+
+
+def _holds_numbers(values):
+    kind = values.dtype.kind
+    return kind in "biuf" or (kind not in "mM" and all(map(is_number, values.tolist())))

@@ -451,6 +451,24 @@ def test_wrong_arguments_of_synthetic_rows():
     plt.close("all")
 
 
+def test_synthetic_rows_name_categories():
+    """The left and the bottom panels name categories; missing entries are no category."""
+    X = pd.DataFrame(
+        {"x": np.resize([0, 1], 60), "kind": np.resize(["a", "b", "l" * 20, None], 60)}
+    )
+    model = DiscreteMRF("independent").fit(X)
+    display = SyntheticRowsDisplay.from_estimator(model, X, random_state=0)
+    assert display.categories == {1: ["a", "b", "l" * 20]}
+    assert_array_equal(display.real[:, 1], np.resize([0, 1, 2, np.nan], 60))
+    shown = ["a", "b", "l" * 11 + "\u2026"]
+    assert [t.get_text() for t in display.axes_[1, 0].get_yticklabels()] == shown
+    assert [t.get_text() for t in display.axes_[1, 1].get_xticklabels()] == shown
+    assert len(display.axes_[1, 1].patches) == 6
+    many = SyntheticRowsDisplay([[0.0]], [[1.0]], ["x"], {0: [str(k) for k in range(100)]}).plot()
+    assert len(many.axes_[0, 0].get_xticklabels()) == 10
+    plt.close("all")
+
+
 @pytest.mark.parametrize("kind", [DiscreteMRF, RBM])
 def test_synthetic_rows_of_discrete_models(kind, seed):
     X = (np.random.default_rng(seed).random((80, 3)) < [0.2, 0.5, 0.8]).astype(int)
