@@ -1,15 +1,18 @@
-"""Conversion of numeric columns with two states to codes 0 and 1."""
+"""Conversion of columns with two states, and of binary outputs, to codes 0 and 1."""
 
 import numbers
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import type_of_target
 
 from .._utils.codes import MISSING, STATE
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.parameters import check_number
-from .._utils.rows import row_blocks
+from .._utils.rows import dense_rows, is_mapped, row_blocks
+from .classes import check_label_types, check_no_missing
 from .numeric import numeric_rows, to_nan
 
 TWO_STATES_ADVICE = "give two states as numbers, or use DiscreteMRF for other categories."
@@ -247,3 +250,113 @@ def _raise_invalid_state(X, wrong, states, names):
 def _all_entries(X, test):
     """Return whether a test holds for all entries; large arrays are tested in blocks of rows."""
     return all(test(X[rows]).all() for rows in row_blocks(X))
+
+
+@dataclass(frozen=True)
+class OutputEncoder:
+    """Encoder that converts binary outputs to zeros and ones.
+
+    Attributes
+    ----------
+    classes : ndarray
+        The one or two labels of a single output, or ``[0, 1]`` for several outputs.
+    shape : tuple
+        Shape of the outputs of a row. It is empty for one-dimensional targets.
+    """
+
+    classes: np.ndarray
+    shape: tuple
+
+    @classmethod
+    def of(cls, y, classes=None):
+        """Create an encoder for binary targets; ``classes`` lists the labels of a single output."""
+        try:
+            y = np.asarray(dense_rows(y))
+        except ValueError as error:
+            raise ValueError(
+                "The rows of y have different numbers of outputs; each row needs a 0 or 1 for each "
+                "output. Convert lists of labels with sklearn.preprocessing.MultiLabelBinarizer."
+            ) from error
+        if y.ndim <= 1:
+            return cls(find_labels(y) if classes is None else classes, ())
+        if classes is not None and not np.array_equal(classes, [0, 1]):
+            raise ValueError(
+                f"classes must be [0, 1] if there are several outputs; got {classes.tolist()}."
+            )
+        return cls(np.array([0, 1]), y.shape[1:])
+
+    @property
+    def public_classes(self):
+        """Labels of a single output, or the index of each output of a table of outputs.
+
+        scikit-learn expects such indices of multi-label classifiers, for example in
+        ``cross_val_predict``.
+        """
+        is_table = len(self.shape) == 1 and self.shape[0] > 1
+        return np.arange(*self.shape) if is_table else self.classes
+
+    def check_same(self, classes):
+        """Raise a ValueError if ``classes`` differs from the labels of the previous fit."""
+        if classes is not None and not np.array_equal(classes, self.classes):
+            raise ValueError(
+                f"classes must be those of the previous fit, {self.classes.tolist()}; got "
+                f"{classes.tolist()}."
+            )
+
+    def encode(self, y, n_rows, name="y"):
+        """Return the targets as zeros and ones, shape (n_rows, n_outputs)."""
+        return encode_outputs(y, n_rows, self.classes, self.shape, name)
+
+
+def check_two_labels(classes):
+    """Return the sorted ``classes`` of ``partial_fit``; raise a ValueError unless there are two."""
+    labels = np.unique(classes)
+    if len(labels) != 2:
+        raise ValueError(f"classes must be the two labels of an output; got {labels.tolist()}.")
+    return labels
+
+
+def find_labels(y):
+    """Return the one or two labels of a single output; raise a ValueError if it is not binary."""
+    check_label_types(y)
+    assert_all_finite(y, input_name="y")
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind != "binary":
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}; give a "
+            "column of zeros and ones for each label."
+        )
+    return np.unique(y)
+
+
+def encode_outputs(y, n_rows, classes, shape, name="y"):
+    """Return the targets as zeros and ones, shape (n_rows, n_outputs)."""
+    y = np.asarray(dense_rows(y))
+    if y.shape != (n_rows, *shape):
+        raise ValueError(
+            f"{name} must have shape {(n_rows, *shape)}, a row of outputs for each row of inputs; "
+            f"got {y.shape}."
+        )
+    if 0 in shape:
+        raise ValueError(f"{name} has no outputs; give at least one column.")
+    check_no_missing(y, name)
+    y = y.reshape(n_rows, -1)
+    is_ready = bool(shape) and is_mapped(y) and y.dtype.itemsize == 1  # zeros and ones
+    codes = y.view(np.int8) if is_ready else np.empty(y.shape, np.int8)
+    for rows in row_blocks(y):
+        ones = y[rows] == classes[-1]
+        is_valid = ones | (y[rows] == classes[0])
+        if not is_valid.all():
+            row, output = np.argwhere(~is_valid)[0] + (rows.start, 0)
+            value = y[row, output]
+            value = value.item() if isinstance(value, np.generic) else value
+            advice = "" if shape or name != "y" else " Give all labels to partial_fit as classes."
+            if shape and isinstance(value, str):
+                advice = " Convert labels with sklearn.preprocessing.MultiLabelBinarizer."
+            raise ValueError(
+                f"Output {output} of row {row} of {name} is {value!r}; outputs must be one of "
+                f"{classes.tolist()}.{advice}"
+            )
+        if not is_ready:
+            codes[rows] = ones & (len(classes) > 1)
+    return codes

@@ -1,4 +1,4 @@
-"""Class labels, labels of sequences, and binary outputs: checks and encoding of targets."""
+"""Class labels and labels of sequences: checks and encoding of targets."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import assert_all_finite, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
 from .._utils.codes import MISSING
-from .._utils.rows import dense_rows, is_mapped, row_blocks
-from .categories import is_missing, missing_mask, to_floats
+from .categories import is_missing, to_floats
 from .column_types import find_far_values, find_step, median_and_scale
 from .mixed import Columns
 from .transforms import (
@@ -87,7 +86,7 @@ def check_target(estimator, X, y):
     """
     check_given(estimator, y)
     y = column_or_1d(y, warn=True)
-    _check_label_types(y)
+    check_label_types(y)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     check_consistent_length(X, y)
@@ -129,20 +128,26 @@ def check_priors(priors, shares):
     return p / p.sum()
 
 
-def _check_label_types(y):
-    """Raise a ValueError if labels are missing, or mix text with other types."""
-    labels = y.tolist() if y.dtype == object else []
-    kinds = {type(label) for label in labels}
-    if type(None) in kinds or any(kind.__name__ in ("NAType", "NaTType") for kind in kinds):
-        absent = next(
-            label for label, is_absent in zip(labels, missing_mask(y), strict=True) if is_absent
-        )
-        raise ValueError(f"y holds {absent!r}; remove the rows without a label.")
+def check_label_types(y, name="y"):
+    """Raise a ValueError if labels are missing, or mix text with other types.
+
+    Floats are not checked for nan. ``name`` is the name of the parameter in error messages.
+    """
+    check_no_missing(y, name)
+    kinds = {type(label) for label in y.tolist()} if y.dtype == object else set()
     if len(kinds) > 1 and str in kinds:
         raise ValueError(
-            f"y mixes labels of the types {sorted(kind.__name__ for kind in kinds)}; make them all "
-            "strings or all numbers."
+            f"{name} mixes labels of the types {sorted(kind.__name__ for kind in kinds)}; make "
+            "them all strings or all numbers."
         )
+
+
+def check_no_missing(y, name="y"):
+    """Raise a ValueError if entries of an array are None, NA or NaT."""
+    entries = y.ravel().tolist() if y.dtype == object else []
+    for entry in entries:
+        if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
+            raise ValueError(f"{name} holds {entry!r}; remove the rows without a label.")
 
 
 @dataclass(frozen=True)
@@ -324,118 +329,12 @@ def cell_points(rows, columns, widths):
         yield [numbers[j] + shifts[j][k] if j in widths else x for j, x in enumerate(rows)]
 
 
-@dataclass(frozen=True)
-class OutputEncoder:
-    """Encoder that converts binary outputs to zeros and ones.
-
-    Attributes
-    ----------
-    classes : ndarray
-        The one or two labels of a single output, or ``[0, 1]`` for several outputs.
-    shape : tuple
-        Shape of the outputs of a row. It is empty for one-dimensional targets.
-    """
-
-    classes: np.ndarray
-    shape: tuple
-
-    @classmethod
-    def of(cls, y, classes=None):
-        """Create an encoder for binary targets; ``classes`` lists the labels of a single output."""
-        try:
-            y = np.asarray(dense_rows(y))
-        except ValueError as error:
-            raise ValueError(
-                "The rows of y have different numbers of outputs; each row needs a 0 or 1 for each "
-                "output. Convert lists of labels with sklearn.preprocessing.MultiLabelBinarizer."
-            ) from error
-        if y.ndim <= 1:
-            return cls(find_labels(y) if classes is None else classes, ())
-        if classes is not None and not np.array_equal(classes, [0, 1]):
-            raise ValueError(
-                f"classes must be [0, 1] if there are several outputs; got {classes.tolist()}."
-            )
-        return cls(np.array([0, 1]), y.shape[1:])
-
-    @property
-    def public_classes(self):
-        """Labels of a single output, or the index of each output of a table of outputs.
-
-        scikit-learn expects such indices of multi-label classifiers, for example in
-        ``cross_val_predict``.
-        """
-        is_table = len(self.shape) == 1 and self.shape[0] > 1
-        return np.arange(*self.shape) if is_table else self.classes
-
-    def check_same(self, classes):
-        """Raise a ValueError if ``classes`` differs from the labels of the previous fit."""
-        if classes is not None and not np.array_equal(classes, self.classes):
-            raise ValueError(
-                f"classes must be those of the previous fit, {self.classes.tolist()}; got "
-                f"{classes.tolist()}."
-            )
-
-    def encode(self, y, n_rows, name="y"):
-        """Return the targets as zeros and ones, shape (n_rows, n_outputs)."""
-        return encode_outputs(y, n_rows, self.classes, self.shape, name)
-
-
 def check_given(estimator, y):
     """Raise a ValueError if the targets ``y`` are None."""
     if y is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-
-
-def check_two_labels(classes):
-    """Return the sorted ``classes`` of ``partial_fit``; raise a ValueError unless there are two."""
-    labels = np.unique(classes)
-    if len(labels) != 2:
-        raise ValueError(f"classes must be the two labels of an output; got {labels.tolist()}.")
-    return labels
-
-
-def find_labels(y):
-    """Return the one or two labels of a single output; raise a ValueError if it is not binary."""
-    assert_all_finite(y, input_name="y")
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    if kind != "binary":
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}; give a "
-            "column of zeros and ones for each label."
-        )
-    return np.unique(y)
-
-
-def encode_outputs(y, n_rows, classes, shape, name="y"):
-    """Return the targets as zeros and ones, shape (n_rows, n_outputs)."""
-    y = np.asarray(dense_rows(y))
-    if y.shape != (n_rows, *shape):
-        raise ValueError(
-            f"{name} must have shape {(n_rows, *shape)}, a row of outputs for each row of inputs; "
-            f"got {y.shape}."
-        )
-    if 0 in shape:
-        raise ValueError(f"{name} has no outputs; give at least one column.")
-    y = y.reshape(n_rows, -1)
-    is_ready = bool(shape) and is_mapped(y) and y.dtype.itemsize == 1  # zeros and ones
-    codes = y.view(np.int8) if is_ready else np.empty(y.shape, np.int8)
-    for rows in row_blocks(y):
-        ones = y[rows] == classes[-1]
-        is_valid = ones | (y[rows] == classes[0])
-        if not is_valid.all():
-            row, output = np.argwhere(~is_valid)[0] + (rows.start, 0)
-            value = y[row, output]
-            value = value.item() if isinstance(value, np.generic) else value
-            advice = "" if shape or name != "y" else " Give all labels to partial_fit as classes."
-            raise ValueError(
-                f"Output {output} of row {row} of {name} is {value!r}; outputs must be one of "
-                f"{classes.tolist()}.{advice}"
-            )
-        if not is_ready:
-            codes[rows] = ones & (len(classes) > 1)
-    return codes
 
 
 @dataclass(frozen=True)

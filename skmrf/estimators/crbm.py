@@ -8,7 +8,8 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.classes import OutputEncoder, check_given, check_two_labels
+from .._data.binary import OutputEncoder, check_two_labels
+from .._data.classes import check_given
 from .._data.numeric import fit_scaler, float_rows, scale_inputs
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_number, check_number_or

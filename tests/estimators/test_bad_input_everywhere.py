@@ -322,6 +322,34 @@ def test_bad_targets(who):
     assert np.isfinite(one.predict_proba(X)).all()
 
 
+@pytest.mark.parametrize("who", ["crbm", "classifier"])
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.array([None, "a"] * 20, dtype=object), "y holds None; remove the rows without a label"),
+        (pd.Series([None, "a"] * 20, dtype="string"), "y holds <NA>; remove the rows"),
+        (pd.Series([None, True] * 20, dtype="boolean"), "y holds <NA>; remove|y contains NaN"),
+        (np.array(["a", 1] * 20, dtype=object), r"y mixes labels of the types \['int', 'str'\]"),
+    ],
+    ids=["None", "string", "boolean", "mixed"],
+)
+def test_missing_and_mixed_labels(who, labels, message):
+    model, X, _ = ESTIMATORS[who]
+    with pytest.raises(ValueError, match=message):
+        clone(model).fit(X, labels)
+
+
+def test_tables_of_labels():
+    model, X, Y = ESTIMATORS["crbm"]
+    with pytest.raises(ValueError, match=r"is 'a'; outputs .* sklearn.*MultiLabelBinarizer"):
+        clone(model).fit(X, np.array([["a", "b"]] * 40))
+    absent = pd.DataFrame(Y).astype("Int64").mask(Y == 0)
+    with pytest.raises(ValueError, match="y holds <NA>; remove the rows without a label"):
+        clone(model).fit(X, absent)
+    with pytest.raises(ValueError, match="y_val holds <NA>; remove the rows without a label"):
+        clone(model).fit(X, Y, X_val=X, y_val=absent)
+
+
 @pytest.mark.parametrize("who", ESTIMATORS)
 def test_bad_queries_and_queries_before_fit(who):
     model, X, y = ESTIMATORS[who]
