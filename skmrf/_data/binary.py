@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
 from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from .._utils.codes import MISSING, STATE
 from .._utils.namespaces import is_numpy, namespace
@@ -360,3 +360,43 @@ def encode_outputs(y, n_rows, classes, shape, name="y"):
         if not is_ready:
             codes[rows] = ones & (len(classes) > 1)
     return codes
+
+
+def find_correct(y, predicted, shape):
+    """Return which predicted outputs equal the true ones, shape (n_rows, n_outputs).
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows, ...)
+        True outputs. Labels of a single output may differ from those of ``fit``.
+    predicted : ndarray of shape (n_rows, ...)
+        Predicted outputs.
+    shape : tuple of int
+        Shape of the outputs of a row. It is empty for a single output with labels.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_rows, n_outputs)
+        True for correct outputs.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, if several outputs have values other than 0 and 1, or if labels are
+        missing, are continuous numbers or have another type than the predicted ones.
+    """
+    n_rows = len(predicted)
+    if shape:
+        return encode_outputs(y, n_rows, np.array([0, 1]), shape) == predicted.reshape(n_rows, -1)
+    y = np.asarray(dense_rows(y))
+    if y.shape != predicted.shape:
+        raise ValueError(f"y must have shape {predicted.shape}; got {y.shape}.")
+    check_label_types(y)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    if isinstance(y[0], str) != isinstance(predicted[0], str):
+        raise ValueError(
+            f"y holds {y.tolist()[0]!r}, but fit had labels such as {predicted.tolist()[0]!r}; "
+            "make them all strings or all numbers."
+        )
+    return (y == predicted)[:, None]

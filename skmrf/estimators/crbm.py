@@ -8,12 +8,12 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.binary import OutputEncoder, check_two_labels
+from .._data.binary import OutputEncoder, check_two_labels, find_correct
 from .._data.classes import check_given
 from .._data.numeric import fit_scaler, float_rows, scale_inputs
 from .._utils.log_weights import check_sample_weight
 from .._utils.parameters import check_number, check_number_or
-from .._utils.rows import Batch, dense_rows, sample_weights, weighted_rows
+from .._utils.rows import Batch, sample_weights, weighted_rows
 from ..energies import ConditionalBipartiteEnergy
 from ..learners import LR, ConditionalLearner
 from ..training import loop
@@ -470,7 +470,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         X : array-like, sparse matrix or frame of shape (n_samples, n_features)
             Rows of inputs, finite numbers.
         y : array-like of shape (n_samples,) or (n_samples, ...)
-            True outputs, in the form of the targets of :meth:`fit`.
+            True outputs, in the form of the targets of :meth:`fit`. Labels that were not seen
+            during fit count as wrong predictions.
         sample_weight : array-like of shape (n_samples,), optional
             Non-negative weight of each row. By default all rows have the same weight.
 
@@ -479,11 +480,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
         float
             Weighted mean over rows of the share of correct outputs, between 0 and 1.
         """
-        predicted, y = self.predict(X), np.asarray(dense_rows(y))
-        if y.shape != predicted.shape:
-            raise ValueError(f"y must have shape {predicted.shape}; got {y.shape}.")
-        right = (predicted == y).reshape(len(y), -1).mean(axis=1)
-        weights = check_sample_weight(sample_weight, len(y))
+        right = find_correct(y, self.predict(X), self.output_shape_).mean(axis=1)
+        weights = check_sample_weight(sample_weight, len(right))
         return float(np.average(right, weights=weights))
 
     # Rows ---------------------------------------------------------------------------------

@@ -350,6 +350,30 @@ def test_tables_of_labels():
         clone(model).fit(X, Y, X_val=X, y_val=absent)
 
 
+def test_bad_targets_of_scores():
+    """Scores refuse values that are no outputs; labels that fit did not see are wrong."""
+    model, X, Y = ESTIMATORS["crbm"]
+    model = clone(model).set_params(learner="lr", alpha=0.1)
+    table, one = clone(model).fit(X, Y), clone(model).fit(X, Y[:, 0])
+    for value in (np.nan, 0.5, None, "1"):
+        with pytest.raises(ValueError, match=r"Output 1 of row 3 of y is|y holds None; remove"):
+            table.score(X, replace_entry(value, object)(Y))
+    for bad, message in (
+        (np.where(Y[:, 0], 1.0, np.nan), "Input y contains NaN"),
+        (0.5 * Y[:, 0], "Unknown label type: continuous"),
+        (np.array([None, 1] * 20, dtype=object), "y holds None; remove the rows"),
+        (Y[:, 0].astype(str), r"but fit had labels such as [01]; make them all strings or all"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            one.score(X, bad)
+    predicted = one.predict(X)
+    assert one.score(X, np.where(np.arange(40) < 10, 2, predicted)) == 0.75
+    words = clone(model).fit(X, np.array(["a", "b"])[Y[:, 0]])
+    with pytest.raises(ValueError, match=r"but fit had labels such as '[ab]'"):
+        words.score(X, Y[:, 0])
+    assert words.score(X, np.array(["c"] * 40, dtype=object)) == 0.0
+
+
 @pytest.mark.parametrize("who", ESTIMATORS)
 def test_bad_queries_and_queries_before_fit(who):
     model, X, y = ESTIMATORS[who]
