@@ -287,13 +287,15 @@ class OutputEncoder:
 
     @property
     def public_classes(self):
-        """Labels of a single output, or the index of each output of a table of outputs.
+        """Labels of one-dimensional targets, or the index of each output of a table of outputs.
 
         scikit-learn expects such indices of multi-label classifiers, for example in
-        ``cross_val_predict``.
+        ``cross_val_predict``. A table of one output has the labels ``[[0, 1]]``, because
+        scikit-learn interprets ``[0]`` as a single class.
         """
-        is_table = len(self.shape) == 1 and self.shape[0] > 1
-        return np.arange(*self.shape) if is_table else self.classes
+        if self.shape == (1,):
+            return self.classes[None]
+        return np.arange(*self.shape) if len(self.shape) == 1 else self.classes
 
     def check_same(self, classes):
         """Raise a ValueError if ``classes`` differs from the labels of the previous fit."""

@@ -139,10 +139,10 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     scaler_ : StandardScaler or None
         Scaler of the inputs, which standardises numbers. With hidden units and up to 100 columns,
         zeros and ones are centred and doubled. Otherwise X can stay sparse, without centring.
-    classes_ : ndarray of shape (n_classes,) or (n_outputs,)
+    classes_ : ndarray of shape (n_classes,), (n_outputs,) or (1, 2)
         The one or two labels if the targets are one-dimensional. For two-dimensional targets, the
-        index of each output, as in scikit-learn's multi-label classifiers. For a single column and
-        for targets with more dimensions, ``[0, 1]``.
+        index of each output, as in scikit-learn's multi-label classifiers, or ``[[0, 1]]`` for a
+        single column. For targets with more dimensions, ``[0, 1]``.
     output_shape_ : tuple of int
         Shape of the outputs of a row. It is empty if the targets are one-dimensional.
     history_ : dict of lists

@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -66,7 +66,7 @@ def test_several_outputs(learner, shape):
     X, Y = tied()
     Y = Y[:, : np.prod(shape)].reshape(-1, *shape)
     model = quick(learner=learner, max_iter=15).fit(X, Y)
-    assert model.classes_.tolist() == list(range(8 if shape == (8,) else 2))
+    assert model.classes_.tolist() == {1: [[0, 1]], 8: list(range(8)), 2: [0, 1]}[shape[0]]
     assert model.output_shape_ == shape
     odds, predicted = model.decision_function(X), model.predict(X)
     assert odds.shape == predicted.shape == Y.shape
@@ -81,19 +81,23 @@ def test_several_outputs(learner, shape):
     assert_array_equal(flat.decision_function(X), odds.reshape(len(Y), -1))
 
 
-def test_metrics_of_several_outputs_in_cross_validation():
+@pytest.mark.parametrize("n_outputs", [1, 8])
+def test_metrics_of_several_outputs_in_cross_validation(n_outputs):
     """scikit-learn takes the probabilities of all outputs, not those of one class."""
     X, Y = tied()
-    model = quick(max_iter=3, alpha=0.1, random_state=0)
+    Y, model = Y[:, :n_outputs], quick(max_iter=3, alpha=0.1, random_state=0)
     folds = list(KFold(2).split(X))
     found = cross_val_predict(model, X, Y, cv=folds, method="predict_proba")
-    metrics = ["roc_auc", "average_precision"]
+    metrics = ["roc_auc", "average_precision", "accuracy"] + ["neg_log_loss"] * (n_outputs == 1)
     scores = cross_validate(model, X, Y, cv=folds, scoring=metrics, return_estimator=True)
     for k, ((_, rows), fitted) in enumerate(zip(folds, scores["estimator"], strict=True)):
         p = fitted.predict_proba(X[rows])
         assert_allclose(found[rows], p)
         assert scores["test_roc_auc"][k] == roc_auc_score(Y[rows], p)
         assert scores["test_average_precision"][k] == average_precision_score(Y[rows], p)
+        assert scores["test_accuracy"][k] == (fitted.predict(X[rows]) == Y[rows]).all(axis=1).mean()
+        if n_outputs == 1:
+            assert scores["test_neg_log_loss"][k] == pytest.approx(-log_loss(Y[rows], p))
 
 
 @pytest.mark.parametrize("learner", [*MAX_MARGIN, MSSVM(), LSSVM()], ids=str)
