@@ -87,15 +87,19 @@ def get_column_names(estimator):
 
 def get_pair_indices(pairs, names):
     """Convert pairs of column names or indices to pairs of indices, the lower index first."""
+    if isinstance(pairs, str) or not np.iterable(pairs):
+        raise ValueError(f"pairs must be a list of pairs of columns; got {pairs!r}.")
     result = []
     for pair in pairs:
-        indices = [names.index(c) if c in names else c for c in pair]
+        is_pair = not isinstance(pair, str) and np.iterable(pair)
+        indices = [names.index(c) if c in names else c for c in pair] if is_pair else []
         if len(indices) != 2 or not all(
             isinstance(c, int | np.integer) and 0 <= c < len(names) for c in indices
         ):
             raise ValueError(
                 f"pairs contains {pair!r}, but a pair must be two columns, given by name or by "
-                f"index from 0 to {len(names) - 1}. The columns are {show_list(names)}."
+                f"index from 0 to {len(names) - 1}. The columns are {show_list(names)}. Give a "
+                "list of pairs, also for a single pair."
             )
         result.append((min(indices), max(indices)))
     return result

@@ -336,13 +336,18 @@ def _check_image_shape(image_shape, n_pixels, output_shape):
                 f"image_shape is not given, and {n_pixels} visible units do not form a square; "
                 f"give image_shape=(height, width) with height * width = {n_pixels}."
             )
-    height, width = image_shape
+    sides = np.array(image_shape, dtype=object)
+    if sides.shape != (2,) or not all(isinstance(n, int | np.integer) and n >= 1 for n in sides):
+        raise ValueError(
+            f"image_shape must be a pair of integers >= 1, (height, width); got {image_shape!r}."
+        )
+    height, width = map(int, sides)
     if height * width != n_pixels:
         raise ValueError(
             f"image_shape={tuple(image_shape)} has {height * width} pixels, but there are "
             f"{n_pixels} visible units."
         )
-    return int(height), int(width)
+    return height, width
 
 
 def _tile(filters):

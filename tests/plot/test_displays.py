@@ -361,6 +361,9 @@ def test_filter_grid_has_no_empty_columns():
 def test_invalid_filter_shapes(models):
     with pytest.raises(ValueError, match=r"image_shape=\(8, 7\) has 56 pixels, but there are 64"):
         FiltersDisplay.from_estimator(models["rbm"], image_shape=(8, 7))
+    for shape in (8, (64.0, 1), (-8, -8), (8, 8, 1), ((8, 1), 8), "88"):
+        with pytest.raises(ValueError, match="image_shape must be a pair of integers >= 1"):
+            FiltersDisplay.from_estimator(models["rbm"], image_shape=shape)
     narrow = RBM(2, "pcd", max_iter=1, random_state=0).fit(digits()[:, :6])
     with pytest.raises(ValueError, match="6 visible units do not form a square"):
         FiltersDisplay.from_estimator(narrow)

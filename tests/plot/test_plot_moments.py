@@ -380,11 +380,19 @@ def test_removals_after_the_last_record():
         ([(0, 4)], "a pair must be two columns"),
         ([(0, 1, 2)], "a pair must be two columns"),
         ([(0, 0)], "was never in the model"),
+        ((0, 1), "pairs contains 0, .* Give a list of pairs, also for a single pair"),
+        (3, "pairs must be a list of pairs of columns; got 3"),
     ],
 )
 def test_invalid_pairs(pairs, message, models):
     with pytest.raises(ValueError, match=message):
         StructurePathDisplay.from_estimator(models["structure"], pairs=pairs)
+
+
+def test_words_are_no_pairs():
+    display = StructurePathDisplay([(0, 1)], [1], [[0.3]], [True], ["a", "b"])
+    with pytest.raises(ValueError, match="pairs contains 'ab', but a pair must be two columns"):
+        display.plot(pairs=["ab"])
 
 
 def test_path_without_records():
