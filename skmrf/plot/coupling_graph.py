@@ -25,6 +25,8 @@ MAX_WIDTH = 6.0  # points
 MAX_INSIDE = 3  # longest name, in letters, that fits inside a node
 LINE_LENGTH = 16  # letters per line of a longer name
 MAX_ISOLATED = 20  # if more nodes have no edge, these nodes are not drawn
+INSIDE_PER_ROW, BELOW_PER_ROW = 10, 4  # nodes without edges, by the place of their names
+ROW_STEP = 0.4  # distance of these rows; the layout of the other nodes has the radius 1
 POSITIVE, NEGATIVE = "attract (coupling > 0)", "repel (coupling < 0)"
 
 
@@ -174,8 +176,10 @@ class CouplingGraphDisplay:
         isolated = list(nx.isolates(self.graph_))
         omitted = len(isolated) > MAX_ISOLATED and not isinstance(layout, dict)
         self.graph_.remove_nodes_from(isolated if omitted else ())
-        self.positions_ = _compute_positions(self.graph_, layout)
-        self.ax_ = get_single_axes(ax, (5.6, 5.0) if self._names_fit() else (6.6, 5.8))
+        names_fit = self._names_fit()
+        row_length = INSIDE_PER_ROW if names_fit else BELOW_PER_ROW
+        self.positions_ = _compute_positions(self.graph_, layout, row_length)
+        self.ax_ = get_single_axes(ax, (5.6, 5.0) if names_fit else (6.6, 5.8))
         self.figure_ = self.ax_.figure
         self._draw_edges(kwargs)
         self._draw_nodes()
@@ -273,8 +277,11 @@ def _select_edges(weights, threshold, n_strongest):
     return graph
 
 
-def _compute_positions(graph, layout):
-    """Return the position of each column; by default, unconnected columns are at the bottom."""
+def _compute_positions(graph, layout, row_length):
+    """Return the position of each column.
+
+    With "kamada-kawai", unconnected columns are at the bottom, in rows of a maximal length.
+    """
     if isinstance(layout, dict):
         absent = sorted(set(graph) - set(layout))
         if absent:
@@ -293,11 +300,15 @@ def _compute_positions(graph, layout):
     max_distance = 1 + max((max(d.values()) for d in distances.values()), default=0)
     distances = {i: {j: d.get(j, max_distance) for j in connected} for i, d in distances.items()}
     places = nx.kamada_kawai_layout(connected, distances, nx.circular_layout(connected))
-    bottom = min((p[1] for p in places.values()), default=0.0) - 0.35
-    across = np.linspace(-1.0, 1.0, len(isolated) + 2)[1:-1]
-    return {i: tuple(p) for i, p in places.items()} | {
-        i: (float(x), float(bottom)) for i, x in zip(isolated, across, strict=True)
-    }
+    places = {i: tuple(p) for i, p in places.items()}
+    bottom = min((p[1] for p in places.values()), default=0.0)
+    rows = np.array_split(isolated, -(-len(isolated) // row_length)) if isolated else []
+    for k, row in enumerate(rows, start=1):
+        across = (2 * np.arange(len(row)) + 1) / len(row) - 1
+        places |= {
+            int(i): (float(x), bottom - ROW_STEP * k) for i, x in zip(row, across, strict=True)
+        }
+    return places
 
 
 def _get_weights(estimator):

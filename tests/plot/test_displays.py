@@ -1,6 +1,7 @@
 """Tests of displays: shared options, graphs, filters, chains and log Z."""
 
 import sys
+from itertools import combinations
 
 import matplotlib.pyplot as plt
 import networkx as nx
@@ -275,6 +276,19 @@ def test_many_isolated_columns_are_omitted(joined):
     display.figure_.canvas.draw()
     everywhere = {i: (i, i % 7) for i in range(300)}
     assert len(CouplingGraphDisplay(weights, names, True).plot(layout=everywhere).graph_) == 300
+
+
+@pytest.mark.parametrize(("joined", "isolated"), [(0, 9), (0, 20), (6, 20)])
+def test_names_of_isolated_columns_do_not_overlap(joined, isolated):
+    n = joined + isolated
+    weights = np.zeros((n, n))
+    weights[:joined, :joined] = nx.to_numpy_array(nx.cycle_graph(joined))
+    names = [f"a very long column number {i}" for i in range(n)]
+    display = CouplingGraphDisplay(weights, names, True).plot()
+    display.figure_.draw_without_rendering()
+    boxes = [text.get_tightbbox() for text in display.ax_.texts[joined:]]
+    assert len(boxes) == isolated
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
 
 
 def test_column_names(models):
