@@ -20,10 +20,11 @@ from ._axes import (
 
 EXACT, IMPOSSIBLE, VALUE = "exact", "exact: minus infinity", "value"
 BOUND, ESTIMATE, NONE = "limit: a bound", "limit: an estimate", "no limit"
+ARROW_SIZE = 6  # points
 STYLES = {
     BOUND: {"color": BLUE, "label": BOUND},
     ESTIMATE: {"color": ORANGE, "linestyle": (0, (2, 1)), "label": ESTIMATE},
-    NONE: {"color": GREY, "linestyle": ":", "label": NONE, "markersize": 6},
+    NONE: {"color": GREY, "linestyle": ":", "label": NONE, "markersize": ARROW_SIZE},
 }
 
 
@@ -165,7 +166,7 @@ class LogPartitionDisplay:
         self.ax_.set(xlim=ends, ylim=(len(self.results) - 0.5, -0.5), xlabel="log Z (nats)")
         self.ax_.set_yticks(range(len(self.results)), list(self.results))
         self.ax_.ticklabel_format(axis="x", useOffset=False)
-        self.ax_.tick_params(axis="y", length=0)
+        self.ax_.tick_params(axis="y", length=0, pad=ARROW_SIZE + 2)  # beside the arrows
         marks = dict(zip(*self.ax_.get_legend_handles_labels()[::-1], strict=True))
         above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2}
         self.ax_.legend(marks.values(), marks, frameon=False, fontsize="small", **above)

@@ -453,6 +453,9 @@ def test_infinite_limits():
     ends = [line.get_xdata()[0] for line in display.intervals_]
     assert_allclose(ends, display.ax_.get_xlim())
     assert [line.get_marker() for line in display.intervals_] == ["<", ">"]
+    display.figure_.draw_without_rendering()
+    arrow = display.ax_.bbox.x0 - display.intervals_[0].get_markersize() * display.figure_.dpi / 72
+    assert display.ax_.get_yticklabels()[0].get_window_extent().x1 < arrow
     legend = {t.get_text() for t in display.ax_.get_legend().get_texts()}
     assert legend == {"no limit", "value"}
 
