@@ -167,16 +167,39 @@ def compute_log_messages(g, work, first, last, start, log_potentials, size, n_ma
         messages_from_log_table(g, work, first, last, size, n_maximised > 0)
 
 
+@kernel
+def measure_change(work, place, at, q):
+    """Return the largest difference between an old message and the new one in ``work.sums``.
+
+    Both log messages are shifted so that their largest entry is 0. The difference is relative if an
+    entry is below -1. Excluded states do not count.
+    """
+    old_top, new_top, change = -np.inf, -np.inf, 0.0
+    for s in range(q):
+        if min(work.messages[place + s], work.sums[at + s]) > -np.inf:
+            old_top = max(old_top, work.messages[place + s])
+            new_top = max(new_top, work.sums[at + s])
+    for s in range(q):
+        old, new = work.messages[place + s] - old_top, work.sums[at + s] - new_top
+        if min(old, new) > -np.inf:
+            change = max(change, abs(new - old) / max(1.0, -new, -old))
+    return change
+
+
 @inlined
 def store_messages(g, work, a, first, damping, absorb):
     """Replace the messages from clique a by the new messages in ``work.sums``, with damping.
 
-    If ``absorb`` is true, the sums of messages in ``work.totals`` are updated, too.
+    If ``absorb`` is true, the sums of messages in ``work.totals`` are updated, too. Returns the
+    largest distance from a damped message to the new one, which is 0 without damping.
     """
-    at = 0
+    at, distance = 0, 0.0
     weight = g.counting[a]
     for p in range(first, g.clique_ptr[a + 1]):
         i = g.clique_vars[p]
+        if damping > 0.0:
+            change = measure_change(work, g.message_start[p], at, g.n_states[i])
+            distance = max(distance, damping * change)
         for s in range(g.n_states[i]):
             place = g.message_start[p] + s
             old = work.messages[place]
@@ -191,6 +214,7 @@ def store_messages(g, work, a, first, damping, absorb):
                     work.n_excluded[g.state_start[i] + s] += 1
                 work.messages[place] = new
         at += g.n_states[i]
+    return distance
 
 
 @kernel
@@ -252,7 +276,7 @@ def iterate(
     place,
     priority,
 ):
-    """Run iteration t of belief propagation, and return the residual (the largest change).
+    """Run iteration t of belief propagation, and return the residual.
 
     An iteration has at most ``cliques.size`` clique updates.
     """
@@ -275,15 +299,15 @@ def iterate(
             for p in range(first, g.clique_ptr[a + 1]):
                 residual = max(residual, update_cavity(g, work, p))
         compute_messages(g, work, a, first, start[a], log_potentials, potentials)
-        store_messages(
-            g, work, a, first, 0.0 if is_constant else usual_damping, how.schedule != FLOODING
-        )
+        damping = 0.0 if is_constant else usual_damping
+        distance = store_messages(g, work, a, first, damping, how.schedule != FLOODING)
+        residual = max(residual, distance)  # damped messages can lag behind constant cavities
         if how.schedule == RESIDUAL:
-            priority[a] *= 0.0 if is_constant else usual_damping
+            priority[a] *= damping
             update_priorities(g, work, a, first, n_clamped, heap, place, priority)
     if how.schedule == FLOODING:
         sum_messages(g, work, cliques, variables, n_clamped)
-        residual = update_all_cavities(g, work, cliques, n_clamped)
+        residual = max(residual, update_all_cavities(g, work, cliques, n_clamped))
     elif how.schedule == RESIDUAL and cliques.size > 0:
         residual = priority[heap[0]]
     return residual
@@ -295,9 +319,10 @@ def propagate(graph, tables, starts, scope, how, n_before, messages, scratch, si
 
     ``singles`` receives the beliefs of the first ``scope.n_read`` variables. ``ends`` receives the
     number of iterations and the residual of each run. The residual is the largest change of a
-    cavity in the last iteration, as :func:`update_cavity` defines it. If ``messages`` has rows,
-    runs start at these messages and write their last messages there. If it has no rows, runs start
-    at uniform messages.
+    cavity in the last iteration, as :func:`update_cavity` defines it, or the largest distance from
+    a damped message to the undamped one if this is greater. If ``messages`` has rows, runs start at
+    these messages and write their last messages there. If it has no rows, runs start at uniform
+    messages.
     """
     g, work = borrowed(graph), borrowed(scratch)
     cliques, variables = borrowed(scope.cliques), borrowed(scope.variables)

@@ -46,7 +46,8 @@ class Propagation:
         Maximum number of iterations. An iteration has as many clique updates as there are cliques.
     tol : float in [0, 0.5], default=1e-8
         Stop when no log message changes by more. Log messages are shifted so that their largest
-        entry is 0; changes of entries below -1 are relative.
+        entry is 0; changes of entries below -1 are relative. Damped messages must also be as close
+        as ``tol`` to the undamped ones.
     """
 
     schedule: str = "sequential"
@@ -88,7 +89,8 @@ class Beliefs(NamedTuple):
     n_iter : int
         Number of iterations.
     residual : float
-        Largest change of a log message in the last iteration.
+        Largest change of a log message in the last iteration, or the largest distance from a damped
+        log message to the undamped one if this is greater.
     converged : bool
         Whether the residual is at most ``tol``.
     messages : ndarray of float

@@ -128,6 +128,18 @@ def test_message_from_a_single_informative_clique(root, schedule):
     check(found, enumerate_beliefs(graph), rtol=0, atol=1e-12)
 
 
+@each_schedule
+@pytest.mark.parametrize("damping", [0.5, 0.9])
+@pytest.mark.parametrize("cliques", [[(0,), (0, 1)], [(0, 1)]])
+def test_damped_messages_to_leaves(cliques, damping, schedule):
+    """No other message depends on a message to a leaf, but the belief of the leaf does."""
+    tables = [np.array([0.0, 2.0]), np.array([[3.0, -np.inf], [0.0, 4.0]])][-len(cliques) :]
+    graph = FactorGraph([2] * 2, cliques, tables)
+    found = belief_propagation(graph, Propagation(schedule, damping))
+    assert found.converged
+    check(found, enumerate_beliefs(graph), rtol=0, atol=1e-6)
+
+
 def test_one_iteration_does_not_count_as_converged():
     graph = FactorGraph([2] * 2, [(0,), (0, 1)], [[0.0, 1.0], np.eye(2)])
     found = belief_propagation(graph, Propagation(max_iter=1))
