@@ -11,7 +11,7 @@ from ..samplers import spawn_generators
 from ..samplers.smc import Interpolation, Tempering, resample, run_smc, run_smc_from_reference
 from .base import REFERENCES
 from .particles import ParticleLearner, Particles
-from .smc import N_PARTICLES, n_particles_of, smc_info
+from .smc import n_particles_of, smc_info
 
 
 class PSMC(ParticleLearner):
@@ -101,23 +101,23 @@ class PSMC(ParticleLearner):
             check_choice("reference", self.reference, REFERENCES)
         check_number("ess_threshold", self.ess_threshold, low=0, high=0.999, open_low=True)
         check_number("fraction", self.fraction, low=0, high=1, open_low=True)
-        n = N_PARTICLES if self.n_particles is None else self.n_particles
-        if self.refresh != "none" and not 0 < self._n_fresh(n) < n:
-            raise ValueError(
-                f"fraction={self.fraction} of n_particles={n} leaves no fresh or no persistent "
-                "particles. Increase n_particles, or choose a fraction closer to 0.5."
-            )
 
     def _n_fresh(self, n):
         return round(self.fraction * n)
 
     def start(self, energy, data, batch, rng):
         """Return the initial particles: weighted samples of the initial model."""
+        n = n_particles_of(self, energy)
+        if self.refresh != "none" and not 0 < self._n_fresh(n) < n:
+            raise ValueError(
+                f"fraction={self.fraction} of n_particles={n} leaves no fresh or no persistent "
+                "particles. Increase n_particles, or choose a fraction closer to 0.5."
+            )
         reference = data.reference(self.reference, energy, batch)
         particles, generators = run_smc_from_reference(
             reference,
             energy,
-            n_particles_of(self, energy),
+            n,
             rng,
             ess_threshold=self.ess_threshold,
             n_sweeps=self.n_sweeps,
