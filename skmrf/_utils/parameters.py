@@ -82,7 +82,8 @@ def _is_finite(value):
 
 def check_bytes(max_bytes):
     """Raise a ValueError unless a limit of memory is at least 0; inf means no limit."""
-    if not max_bytes >= 0:
+    is_number = isinstance(max_bytes, numbers.Real) and not isinstance(max_bytes, bool | np.bool_)
+    if not (is_number and max_bytes >= 0):
         raise ValueError(f"max_bytes must be a number of bytes, at least 0; got {max_bytes!r}.")
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._utils.parameters import check_number
+from .._utils.parameters import check_flag, check_number
 from .._utils.phases import CliqueMoments, States
 from ..energies.table_backed import TableEnergy
 from ..samplers import Product
@@ -64,6 +64,7 @@ class BP(Learner):
     def init(self, energy, batch, rng):
         """Return the learner's initial state: positive phase and prepared factor graph."""
         self._propagation()
+        check_flag("warm_start", self.warm_start)
         return PropagationState(DataPhase(energy, batch, rng), arrangement.arrange(energy.layout))
 
     def resume(self, energy, batch, state, rng):

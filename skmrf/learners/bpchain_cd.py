@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.codes import MISSING
 from .._utils.log_weights import effective_sample_size, log_mean_exp
-from .._utils.parameters import check_number
+from .._utils.parameters import check_flag, check_number
 from .._utils.phases import States
 from .._utils.rows import unique_rows
 from ..energies.table_backed import TableEnergy
@@ -115,6 +115,7 @@ class BPChainCD(Learner):
     def init(self, energy, batch, rng):
         """Return the learner's initial state: positive phase, sampler, and most frequent rows."""
         check_number("n_samples", self.n_samples, low=1, integer=True)
+        check_flag("corrected", self.corrected)
         propagation = belief_propagation.Propagation(
             self.schedule, self.damping, self.max_iter, self.tol
         )

@@ -8,6 +8,7 @@ import numpy as np
 from .._utils.codes import MISSING
 from .._utils.log_weights import normalized_weights
 from .._utils.namespaces import is_numpy, without_values
+from .._utils.parameters import check_bytes
 from .._utils.phases import CliqueMoments, States, Theta
 from .._utils.rows import MappedCodes, dense_rows, has_missing, unique_rows
 from ..energies import LayeredEnergy
@@ -141,6 +142,7 @@ class Exact(Learner):
 
     def init(self, energy, batch, rng):
         """Return the learner's initial state: the method of summation, and the positive phase."""
+        check_bytes(self.max_bytes)
         model = expectations.exact_model(energy, max_bytes=self.max_bytes)
         if energy.has_latent:
             return ExactState(model, LatentPhase(batch))

@@ -9,6 +9,7 @@ from .base import Learner
 LEARNERS: dict[str, type[Learner]] = {}
 #: Learner classes by name, for each family of learners. The family "" has the most learners.
 FAMILIES = {"": LEARNERS}
+RESERVED = ("auto",)  # names that estimators interpret
 
 
 def register(name, learner):
@@ -27,8 +28,10 @@ def register(name, learner):
     Raises
     ------
     TypeError
-        If ``learner`` is not a subclass of Learner, if it has abstract methods, or if its
-        ``requires`` is not a tuple of protocols.
+        If ``learner`` is not a subclass of Learner, if it has abstract methods, if a parameter has
+        no default, or if ``requires`` is not a tuple of protocols.
+    ValueError
+        If ``name`` is "auto", which estimators interpret.
 
     Notes
     -----
@@ -50,6 +53,9 @@ def register(name, learner):
             f"{learner.__name__} has abstract methods; implement {_abstract_methods(learner)}."
         )
     _check_requires(learner)
+    _check_defaults(learner)
+    if name in RESERVED:
+        raise ValueError(f"The name {name!r} is reserved: estimators choose a learner for it.")
     FAMILIES.setdefault(learner.family, {})[str(name)] = learner
 
 
@@ -68,6 +74,17 @@ def _check_requires(learner):
             f"The class attribute requires of a learner must be a tuple of subclasses of "
             f"skmrf.energies.Energy, such as (DiscreteEnergy,); got {requires!r}."
         )
+
+
+def _check_defaults(learner):
+    """Raise a TypeError if a parameter of a learner class has no default."""
+    for name, parameter in inspect.signature(learner).parameters.items():
+        is_variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.default is parameter.empty and not is_variable:
+            raise TypeError(
+                f"The parameter {name} of {learner.__name__} has no default, which a learner that "
+                "is registered by name needs."
+            )
 
 
 def accepted(energy_type, kind=Learner):

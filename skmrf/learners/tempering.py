@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.parameters import check_choice, check_counts, check_number
+from .._utils.parameters import check_choice, check_counts, check_flag, check_number
 from ..samplers import spawn_generators, sweep
 from ..samplers.parallel_tempering import (
     Replicas,
@@ -76,11 +76,13 @@ class ParallelTempering(ParticleLearner):
     def check(self):
         """Raise a ValueError if a parameter is invalid."""
         check_counts(self, "n_chains")
+        check_flag("adapt", self.adapt)
         check_choice("reference", self.reference, REFERENCES)
         self._inverse_temperatures()
 
     def _inverse_temperatures(self):
         if isinstance(self.betas, numbers.Integral):
+            check_number("betas", self.betas, low=2, integer=True)
             return check_ladder(np.linspace(0.0, 1.0, int(self.betas)))
         return check_ladder(self.betas)
 

@@ -9,7 +9,7 @@ import numpy as np
 from .._kernels.propagation import propagate
 from .._utils.codes import MISSING, STATE
 from .._utils.interrupts import check_time
-from .._utils.parameters import check_choice, check_number
+from .._utils.parameters import check_choice, check_flag, check_number
 from .._utils.rows import find_unique_rows
 from ..energies import FactorGraph
 from ..exact import elimination, tree_decomposition
@@ -57,6 +57,7 @@ class ChainSettings:
         """Raise an error if a setting is invalid."""
         check_choice("conditionals", self.conditionals, CONDITIONALS)
         check_number("clip", self.clip, low=0, high=0.5)
+        check_flag("warm_start", self.warm_start)
         if not isinstance(self.propagation, Propagation):
             raise TypeError(
                 "propagation must be a skmrf.variational.belief_propagation.Propagation; "

@@ -188,13 +188,16 @@ def check_ladder(betas):
     ValueError
         If there are fewer than two, they do not increase, or the last one is not 1.
     """
-    betas = np.asarray(betas, dtype=float)
-    if betas.ndim != 1 or len(betas) < 2 or betas[-1] != 1.0 or not (np.diff(betas) > 0).all():
+    try:
+        ladder = np.asarray(betas, dtype=float)
+    except (TypeError, ValueError):
+        ladder = np.zeros(0)
+    if ladder.ndim != 1 or len(ladder) < 2 or ladder[-1] != 1.0 or not (np.diff(ladder) > 0).all():
         raise ValueError(
             f"betas must be at least two inverse temperatures that increase to 1; got {betas!r}."
         )
-    check_number("betas[0]", float(betas[0]), low=0)
-    return betas
+    check_number("betas[0]", float(ladder[0]), low=0)
+    return ladder
 
 
 def parallel_tempering(energy, reference, replicas, rng):

@@ -31,6 +31,7 @@ from skmrf.learners import (
     Learner,
     MeanField,
     PseudoLikelihood,
+    register,
 )
 from skmrf.learners.base import GibbsImputer
 from skmrf.learners.exact import DeviceExact
@@ -298,15 +299,21 @@ def test_imputed_values_have_the_conditional_distribution(seed):
         (CD(n_sweeps=-1), "n_sweeps must be an integer >= 1; got -1"),
         (CD(start="zeros"), r"start must be one of \['data', 'random'\]; got 'zeros'"),
         (Exact(max_bytes=10), "Exact inference needs"),
+        (Exact(max_bytes="1 GiB"), "max_bytes must be a number of bytes, at least 0; got '1 GiB'"),
+        (Exact(max_bytes=-1), "max_bytes must be a number of bytes, at least 0; got -1"),
+        (Exact(max_bytes=np.nan), "max_bytes must be a number of bytes, at least 0; got nan"),
         (BP(damping=1.0), "damping must be a number >= 0 and <= 0.99; got 1.0"),
         (BP(max_iter=0), "max_iter must be an integer >= 1; got 0"),
         (BP(tol=-1.0), "tol must be a number >= 0 and <= 0.5; got -1.0"),
         (BP(schedule="random"), "schedule must be one of"),
+        (BP(warm_start="no"), "warm_start must be True or False; got 'no'"),
         (BPCD(n_samples=0), "n_samples must be an integer >= 1; got 0"),
         (BPCD(damping="none"), "damping must be \"auto\" or a number; got 'none'"),
         (BPChainCD(n_samples=2.5), "n_samples must be an integer; got 2.5"),
         (BPChainCD(conditionals="gibbs"), "conditionals must be one of"),
         (BPChainCD(order=[0, 1]), "order must be one of"),
+        (BPChainCD(corrected="no"), "corrected must be True or False; got 'no'"),
+        (BPChainCD(warm_start=1), "warm_start must be True or False; got 1"),
         (BPChainCD(damping=-0.1), "damping must be a number >= 0 and <= 0.99; got -0.1"),
         (MeanField(max_iter=0), "max_iter must be an integer >= 1; got 0"),
         (MeanField(tol=np.inf), "tol must be a finite number; got inf"),
@@ -316,6 +323,17 @@ def test_invalid_parameters_raise(learner, message):
     energy = ZOO["grid"](0)
     with pytest.raises(ValueError, match=message):
         learner.init(energy, Batch(np.zeros((3, 9), dtype=STATE)), np.random.default_rng(0))
+
+
+def test_reserved_name_and_parameter_without_default_raise():
+    class NoDefault(CD):
+        def __init__(self, n_sweeps):
+            super().__init__(n_sweeps)
+
+    with pytest.raises(TypeError, match="The parameter n_sweeps of NoDefault has no default"):
+        register("no-default", NoDefault)
+    with pytest.raises(ValueError, match="The name 'auto' is reserved"):
+        register("auto", CD)
 
 
 def test_changed_learner_parameters_take_effect_in_partial_fit(seed):
