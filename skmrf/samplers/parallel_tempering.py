@@ -444,8 +444,9 @@ def tempered_transition(energy, X, generators, rng, betas, reference):
     hot, up = sweep(energy, X, generators, betas=betas, reference=reference)
     back = np.append(betas[-1], betas[:0:-1])  # begins with a sweep at the highest temperature
     end, down = sweep(energy, hot, generators, betas=back, reference=reference, reverse=True)
-    density = Tempering(reference, energy).log_density(end)
-    log_accept = up + down + density(1.0) - density(float(betas[1]))
-    xp = namespace(X)
+    density, xp = Tempering(reference, energy).log_density(end), namespace(X)
+    target = density(1.0)
+    last = xp.where(target > -np.inf, density(float(betas[1])), 0.0)  # -inf - -inf would be nan
+    log_accept = up + down + target - last
     accepted = xp.log(rng.random(len(X))) < log_accept
     return xp.where(accepted[:, None], end, X), accepted
