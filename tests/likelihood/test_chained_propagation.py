@@ -295,6 +295,14 @@ def test_variational_bounds(name, seed):
             assert below.converged
 
 
+def test_rounding_does_not_swap_equal_bounds(seed):
+    """Both bounds equal log Z if the variables are independent."""
+    for tables in np.random.default_rng(seed).normal(size=(40, 8, 3)):
+        energy = FactorGraph([3] * 8, [(i,) for i in range(8)], tables)
+        result = log_partition_bounds(energy, method="trw")
+        assert result.lower <= result.value == result.upper
+
+
 @pytest.mark.parametrize("name", ZOO)
 def test_bethe_is_exact_on_trees_and_has_no_limits(name, seed):
     """The Bethe approximation has no limits because its error can have either sign."""
