@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from .._utils.codes import STATE
 from .._utils.namespaces import namespace
 from .._utils.parameters import check_choice, check_number
@@ -105,7 +103,8 @@ class CDPercLoss(MeanFieldPrediction):
     For each row, a Gibbs chain searches for outputs with a lower free energy than the true outputs.
     Its initial outputs are drawn with the probabilities :math:`\sigma(b^v + W^{vx} x)`, which
     ignore the hidden units. The negative phase is the state of lowest free energy
-    among the states after each of the ``n_sweeps`` sweeps. Predictions use mean field.
+    among the true outputs and the states after each of the ``n_sweeps`` sweeps. Rows whose true
+    outputs have the lowest free energy do not change the parameters. Predictions use mean field.
 
     Parameters
     ----------
@@ -141,17 +140,17 @@ class CDPercLoss(MeanFieldPrediction):
         positive, model = condition_on_batch(energy, batch)
         shape, dtype = positive.visible.shape, positive.visible.dtype
         drawn = rng.random(shape, dtype=dtype) < unit_probabilities(model.visible_bias)
-        V, lowest, best = drawn.astype(STATE), np.full(shape[0], np.inf), None
+        V, best = drawn.astype(STATE), positive.visible.astype(STATE)
+        true = lowest = model.free_energy(best)
         generators, xp = first_generators(state.generators, shape[0]), namespace(V)
         for _ in range(self.n_sweeps):
             V, _ = sweep(model, V, generators)
             energies = model.free_energy(V)
             better = energies < lowest
-            best = V if best is None else xp.where(better[:, None], V, best)
+            best = xp.where(better[:, None], V, best)
             lowest = xp.minimum(lowest, energies)
         keep_generators(state, generators)
-        loss = model.free_energy(positive.visible) - lowest
-        info = {"perceptron_loss": xp.maximum(loss, 0).mean()}
+        info = {"perceptron_loss": (true - lowest).mean()}
         return positive, States(best, model.hidden_means(best)), state, info
 
 

@@ -96,7 +96,9 @@ class MSSVM(MaxMargin):
         beliefs = self._maximise(energy, *fields)
         best = (beliefs.visible > 0).astype(V.dtype)
         hinge = self.loss(V, best) + model.free_energy(V) - model.free_energy(best)
-        info = inference_info(beliefs) | {"hinge": namespace(hinge).maximum(hinge, 0).mean()}
+        xp = namespace(hinge)
+        best = xp.where(hinge[:, None] > 0, best, V)  # the maximum is at least that of V
+        info = inference_info(beliefs) | {"hinge": xp.maximum(hinge, 0).mean()}
         return positive, States(best, model.hidden_means(best)), state, info
 
     def _maximise(self, energy, visible_fields, hidden_fields):
