@@ -165,7 +165,7 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
     del state  # the progress holds the only reference
     rule = _stepping(settings)(learner, data, settings)
     try:
-        work, has_blocks = _work_of_update(progress.state.energy, data, settings)
+        work, has_blocks = settings.work_of_update(progress.state.energy, data)
         with keep_number_of_threads(), threads_of_products(work, has_blocks=has_blocks):
             _run_epochs(rule, settings, progress, reports or SilentReports())
     except KeyboardInterrupt:
@@ -176,13 +176,6 @@ def run(learner, data, settings, state, reports=None, start_epoch=None):
         warn_interrupted(progress.state)
     warn_inference(progress.state, settings)
     return progress.state
-
-
-def _work_of_update(energy, data, settings):
-    """Return the parameters times the rows of an update, and whether training is stochastic."""
-    n_rows, is_stochastic = data.X.shape[0], settings.optimizer is not None
-    n_used = min(settings.batch_size or n_rows, n_rows) if is_stochastic else n_rows
-    return n_used * sum(v.size for v in energy.theta.values()), is_stochastic
 
 
 def _stepping(settings):
@@ -413,7 +406,7 @@ class DeviceEpoch(StochasticEpoch):
         progress.update(step=state.step + self.updates.n_batches, converged=is_done)
         if not np.isfinite(info["gradient_rms"]):
             energy = self.updates.collect(complete=False)["energy"]
-            replace(state, energy=energy, epoch=state.epoch + 1).check_finite()
+            replace(state, energy=energy, epoch=state.epoch + 1).check_finite(self.settings)
         return info
 
     def collect(self, progress, *, complete=True):
@@ -463,6 +456,8 @@ def update(learner, batch, settings, state, arithmetic=InPlace):
     diagnostics = {"gradient_rms": arithmetic.root_mean_square(gradient), "learning_rate": rate}
     if penalty.smooth:  # before the optimizer overwrites the gradient
         schedule = arithmetic.observe(settings.rate, gradient, state.rate, settings.resolution)
+    if settings.optimizer.is_linear:
+        gradient = penalty.implicit_gradient(gradient, rate)
     theta, sizes, optimizer = arithmetic.step(
         settings.optimizer, energy.theta, gradient, rate, state.optimizer
     )

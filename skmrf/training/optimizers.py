@@ -20,9 +20,13 @@ class Optimizer(BaseEstimator, ABC):
     default_rate : float or None
         Initial value of learning rates that are given by name. With None, the default of the
         schedule is used.
+    is_linear : bool
+        Whether a step is proportional to the learning rate times a sum of gradients. The loop then
+        makes implicit steps on the penalty "l2", which do not diverge if the penalty is strong.
     """
 
     default_rate = None
+    is_linear = False
 
     def check(self):
         """Raise a ValueError unless the parameters are valid. By default nothing is checked."""
@@ -60,6 +64,7 @@ class SGD(Optimizer):
     """
 
     default_rate = 0.1
+    is_linear = True
 
     def init(self, theta):
         """Return an empty state, because SGD needs no state."""
@@ -84,6 +89,9 @@ class SGD(Optimizer):
 class Momentum(Optimizer):
     r"""Gradient ascent with momentum, :math:`m \leftarrow \mu m + g`, :math:`\theta + \eta m`.
 
+    A constant gradient moves the parameters by :math:`\eta g / (1 - \mu)` per step, which is the
+    step size for proximal maps.
+
     Parameters
     ----------
     momentum : float, default=0.9
@@ -91,6 +99,7 @@ class Momentum(Optimizer):
     """
 
     default_rate = 0.02
+    is_linear = True
 
     def __init__(self, momentum=0.9):
         self.momentum = momentum
@@ -110,13 +119,13 @@ class Momentum(Optimizer):
             state[k] += gradient[k]
             np.multiply(state[k], rate, out=gradient[k])
             gradient[k] += v
-        return gradient, dict.fromkeys(theta, rate), state
+        return gradient, dict.fromkeys(theta, rate / (1.0 - self.momentum)), state
 
     def pure_step(self, theta, gradient, rate, state):
         """Return the result of :meth:`step` without modifying an array."""
         state = {k: self.momentum * v + gradient[k] for k, v in state.items()}
         moved = {k: v + rate * state[k] for k, v in theta.items()}
-        return moved, dict.fromkeys(theta, rate), state
+        return moved, dict.fromkeys(theta, rate / (1.0 - self.momentum)), state
 
 
 class Adam(Optimizer):

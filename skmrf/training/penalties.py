@@ -29,6 +29,10 @@ class NoPenalty:
         """Return None, which means that the penalty has a zero gradient."""
         return
 
+    def implicit_gradient(self, gradient, rate):
+        """Return the gradient unchanged."""
+        return gradient
+
     def curvature(self, theta):
         """Return the second derivatives of the penalty by each entry: zero."""
         return dict.fromkeys(theta, 0.0)
@@ -87,6 +91,31 @@ class L2(NoPenalty):
             k: (self.weights[k] * self._deviation(k, v)).astype(v.dtype, copy=False)
             for k, v in theta.items()
         }
+
+    def implicit_gradient(self, gradient, rate):
+        r"""Return the gradient of an implicit step; arrays of numpy are overwritten.
+
+        A step :math:`\eta g` diverges if the curvature :math:`c` of the penalty exceeds
+        :math:`2 / \eta`. The step :math:`\eta g / (1 + \eta c)` does not. It equals the proximal
+        map of the penalty after a step along the gradient of the log-likelihood.
+
+        Parameters
+        ----------
+        gradient : dict of str to array
+            Gradient :math:`g` of the log-likelihood minus the penalty, shaped like theta.
+        rate : float
+            Learning rate :math:`\eta`.
+
+        Returns
+        -------
+        dict of str to array
+            The gradient divided by :math:`1 + \eta c`.
+        """
+        scaled = {}
+        for k, g in gradient.items():
+            g *= 1.0 / (1.0 + rate * self.weights[k])
+            scaled[k] = g
+        return scaled
 
     def curvature(self, theta):
         """Return the second derivatives of the penalty by each entry."""

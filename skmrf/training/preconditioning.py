@@ -325,8 +325,10 @@ class PreconditionedSGD(SGD):
     Parameters
     ----------
     preconditioner : object with the method ``steps(theta, gradient)``
-        Approximate inverse Hessian :math:`P`.
+        Approximate inverse Hessian :math:`P`, which has the curvature of the penalty.
     """
+
+    is_linear = False
 
     def __init__(self, preconditioner):
         self.preconditioner = preconditioner

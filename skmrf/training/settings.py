@@ -108,6 +108,12 @@ class Settings:
     finish: tuple = ()
     device: Any = None
 
+    def work_of_update(self, energy, data):
+        """Return the parameters times the rows of an update, and whether training is stochastic."""
+        n_rows, is_stochastic = data.X.shape[0], self.optimizer is not None
+        n_used = min(self.batch_size or n_rows, n_rows) if is_stochastic else n_rows
+        return n_used * sum(v.size for v in energy.theta.values()), is_stochastic
+
     def finish_training(self, state):
         """Return the final state of training after the functions of ``finish``.
 

@@ -131,12 +131,19 @@ class LoopState:
         averaged = arithmetic.move_mean(self.averaged, self.energy.theta, share)
         return replace(self, averaged=averaged, n_averaged=n)
 
-    def check_finite(self):
-        """Raise a DivergenceError if any parameter is nan or plus infinity."""
+    def check_finite(self, settings):
+        """Raise a DivergenceError if any parameter is nan or plus infinity.
+
+        Parameters
+        ----------
+        settings : Settings
+            Settings of the run. The error suggests a penalty if they have none.
+        """
         if any(np.isnan(v).any() or (v == np.inf).any() for v in self.energy.theta.values()):
+            remedy = "" if settings.penalty.alpha else ", or alpha > 0"
             raise DivergenceError(
                 f"Learning diverged in epoch {self.epoch}: some parameters are not finite. Set a "
-                "smaller learning_rate, or alpha > 0."
+                f"smaller learning_rate{remedy}."
             )
 
 
@@ -254,7 +261,7 @@ def recover(state, settings):
 
     Arrays that an update modifies in place are set to their initial values.
     """
-    state.check_finite()
+    state.check_finite(settings)
     return replace(
         state,
         averaged=state.averaged if state.n_averaged else _zero_averages(settings, state.energy),
@@ -320,7 +327,7 @@ class Progress:
         best = None if settings.score is None else self.state.best
         state = replace(self.state, epoch=self.state.epoch + 1, best=best)
         if state.energy is not self._checked():  # a device keeps new ones until they are read
-            state.check_finite()
+            state.check_finite(settings)
             self._checked = weakref.ref(state.energy)  # does not keep the parameters in memory
         row = dict(info, epoch=state.epoch, n_updates=state.step)
         if settings.score is not None:

@@ -381,8 +381,8 @@ def check_weights(weights):
     if not largest <= LIMITS[dtype][0]:
         raise ValueError(
             "Approximate inference needs weights of absolute value at most "
-            f"{LIMITS[dtype][0]:g}; the largest absolute value is {largest:g}. Use a "
-            "smaller learning_rate, or alpha > 0."
+            f"{LIMITS[dtype][0]:g}; the largest absolute value is {largest:g}. Use a smaller "
+            "learning_rate. If alpha is 0, use alpha > 0."
         )
     return dtype
 

@@ -1,7 +1,6 @@
 """Tests of the training loop and of its parts."""
 
 import pickle
-import re
 import tracemalloc
 import warnings
 from dataclasses import replace
@@ -10,27 +9,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from zoo import ZOO, model_rows
 
-from skmrf import (
-    RBM,
-    BoltzmannMachine,
-    CRBMStructuredPredictor,
-    DiscreteMRF,
-    MRFStructureLearner,
-    NetworkPotentials,
-    NNMRFBayesClassifier,
-    NNMRFDensity,
-)
+from skmrf import CRBMStructuredPredictor, DiscreteMRF
 from skmrf._utils.log_weights import effective_sample_size
 from skmrf._utils.phases import CliqueMoments
 from skmrf._utils.results import History
 from skmrf._utils.rows import Batch, sort_rows, take_minibatch, weighted_rows
 from skmrf.estimators._training import TrainingParameters, hold_out
 from skmrf.learners import PCD, Exact, Learner
-from skmrf.training import AdaptiveRate, loop, optimizers, reports
+from skmrf.training import AdaptiveRate, loop, optimizers
 from skmrf.training.optimizers import OPTIMIZERS
 from skmrf.training.penalties import L1, L2, GroupL1, NoPenalty, make_penalty
 from skmrf.training.reports import SilentReports
@@ -56,6 +45,18 @@ def test_optimizers_maximise_a_quadratic(kind):
     np.testing.assert_allclose(theta["a"], 1.0, atol=1e-3)
     np.testing.assert_allclose(theta["b"], -2.0, atol=1e-3)
     assert all(np.all(np.asarray(s) > 0) for s in sizes.values())
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS.values())
+def test_optimizers_maximise_a_quadratic_minus_an_l1_penalty(kind):
+    optimizer, penalty = kind(), L1(0.5, {"a": np.zeros(3, dtype=int)})
+    theta = {"a": np.array([0.0, 5.0, 5.0])}
+    state = optimizer.init(theta)
+    for _ in range(3000):
+        gradient = {"a": np.array([3.0, -1.0, 0.2]) - theta["a"]}
+        theta, sizes, state = optimizer.step(theta, gradient, 0.01, state)
+        theta = penalty.prox(theta, sizes)
+    np.testing.assert_allclose(theta["a"], [2.5, -0.5, 0.0], atol=1e-3)
 
 
 def test_first_adam_step_has_the_size_of_the_rate():
@@ -237,6 +238,21 @@ def test_loop_resumes_bit_for_bit():
         half = loop.run(learner, data, settings, loop.resume(half, learner, data, settings))
     np.testing.assert_array_equal(whole.result().flat, half.result().flat)
     assert whole.history == half.history
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values())
+@pytest.mark.parametrize("is_centred", [False, True])
+def test_strong_penalty_keeps_parameters_near_its_centre(optimizer, is_centred, seed):
+    """Gradients of the log-likelihood are between -1 and 1, so they move a parameter by 1/alpha."""
+    data, energy = make_problem(seed)
+    groups = {k: np.zeros_like(g) for k, g in energy.penalty_groups().items()}
+    centre = {k: np.full_like(v, 2.0) for k, v in energy.theta.items()} if is_centred else None
+    options = {"penalty": L2(50.0, groups, centre=centre), "rate": ConstantRate(0.2)}
+    options |= {"optimizer": optimizer(), "max_iter": 100, "complete": False, "average": False}
+    learner, settings, state = start_pcd(data, energy, **options)
+    last = loop.run(learner, data, settings, state).energy.flat
+    is_adaptive = optimizer is OPTIMIZERS["adam"]  # its steps have the size of the rate
+    np.testing.assert_allclose(last, 2.0 * is_centred, atol=0.5 if is_adaptive else 0.03)
 
 
 def test_unconverged_run_warns():
@@ -531,70 +547,3 @@ def test_take_minibatch_copies_only_the_batch(layout, seed):
         batch, expected = SimpleNamespace(X=batch.X.toarray()), expected.toarray()
     np.testing.assert_array_equal(batch.X, expected)
     assert peak < 200_000  # the whole array has 3 to 6 MB
-
-
-QUICK = {"max_iter": 3, "random_state": 0}
-NETWORKS = NetworkPotentials(max_iter=3)
-VERBOSE = {
-    "DiscreteMRF": (DiscreteMRF("independent", "pcd", alpha=0.0, **QUICK), "epoch 2 of at most 3"),
-    "BoltzmannMachine": (BoltzmannMachine("pcd", **QUICK), "epoch 2 of at most 3, at most "),
-    "RBM": (RBM(2, **QUICK), "epoch 2 of at most 3, at most "),
-    "CRBMStructuredPredictor": (
-        CRBMStructuredPredictor(2, "lr", optimizer="sgd", **QUICK),
-        "epoch 2 of at most 3",
-    ),
-    "NNMRFDensity": (NNMRFDensity(NETWORKS, random_state=0), "epoch 2 of at most 3, at most "),
-    "NNMRFBayesClassifier": (NNMRFBayesClassifier(NETWORKS, random_state=0), "part 2 of at most 2"),
-    "MRFStructureLearner": (MRFStructureLearner("exact", **QUICK), "epoch 2, 0 s"),
-}
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", VERBOSE)
-def test_verbose_prints_progress(name, capsys):
-    """A short fit prints a line at its end, and with verbose=2 a line at each step."""
-    model, expected = VERBOSE[name]
-    rng = np.random.default_rng(0)
-    X, y = rng.choice([-1, 1], size=(40, 3)), np.arange(40) % 2
-    X = np.maximum(X, 0) if name == "RBM" else X
-    X = X + rng.normal(size=X.shape) if name.startswith("NNMRF") else X
-    targets = (y,) if name in ("NNMRFBayesClassifier", "CRBMStructuredPredictor") else ()
-    for verbose in (0, 1, 2):
-        clone(model).set_params(verbose=verbose).fit(X, *targets)
-        lines = capsys.readouterr().out.splitlines()
-        lines = [line for line in lines if line.startswith(f"[{name}] ")]
-        assert verbose == len(lines) if verbose < 2 else any(expected in line for line in lines)
-    for wrong in (-1, "yes", 0.5):
-        with pytest.raises(ValueError, match="verbose must be an integer"):
-            clone(model).set_params(verbose=wrong).fit(X, *targets)
-
-
-def test_verbose_lines_are_seconds_apart(capsys, monkeypatch):
-    times = iter(np.arange(100.0))
-    monkeypatch.setattr(reports, "monotonic", lambda: next(times))
-    lines = reports.ProgressLines(RBM(verbose=1), "epoch", 8)
-    for k in range(7):
-        lines.step({"objective": [-3.0, -2.5 + k]})
-    lines.finish()
-    assert capsys.readouterr().out.splitlines() == [
-        "[RBM] epoch 3 of at most 8, at most 5 s left, objective -0.5",
-        "[RBM] epoch 6 of at most 8, at most 2 s left, objective 2.5",
-        "[RBM] finished: 7 epochs, objective 3.5, 8.0 s",
-    ]
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    ("max_iter", "message"),
-    [(3, "epochs of max_iter take up to .* hours"), (None, "max_iter=None sets no limit")],
-)
-def test_long_first_epoch_warns(max_iter, message, monkeypatch):
-    """The duration of a long fit is forecast once, after its first epoch."""
-    X = np.random.default_rng(0).integers(2, size=(30, 3))
-    monkeypatch.setattr(reports, "LONG_EPOCH", 0.0)
-    with pytest.warns(UserWarning, match="The first epoch took 0 seconds") as caught:
-        DiscreteMRF("independent", "exact", alpha=0.0, max_iter=max_iter).fit(X)
-    found = [str(w.message) for w in caught if "first epoch" in str(w.message)]
-    assert len(found) == 1
-    assert re.search(message, found[0])

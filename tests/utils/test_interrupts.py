@@ -1,5 +1,6 @@
-"""Tests of Ctrl-C: in kernels, in queries, in fits and in callbacks."""
+"""Tests of Ctrl-C (in kernels, in queries, in fits and in callbacks) and of progress messages."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from skmrf.estimators import _conditional_training
 from skmrf.inference import map_assignment
 from skmrf.learners import MLEBP
 from skmrf.structure import Penalized, pairwise
-from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor
+from skmrf.training import Checkpoint, EarlyStopping, ScoreMonitor, reports
 from skmrf.training.checkpoints import FileCheckpoint
 
 FITS = """
@@ -463,3 +464,72 @@ def test_ctrl_c_during_the_trial_of_hidden_units(monkeypatch):
     assert not model.converged_
     assert not model.energy_.weights.any()
     assert np.isfinite(model.predict_proba(rows[:, :2])).all()
+
+
+# Progress messages ---------------------------------------------------------------------------
+
+QUICK = {"max_iter": 3, "random_state": 0}
+NETWORKS = NetworkPotentials(max_iter=3)
+VERBOSE = {
+    "DiscreteMRF": (DiscreteMRF("independent", "pcd", alpha=0.0, **QUICK), "epoch 2 of at most 3"),
+    "BoltzmannMachine": (BoltzmannMachine("pcd", **QUICK), "epoch 2 of at most 3, at most "),
+    "RBM": (RBM(2, **QUICK), "epoch 2 of at most 3, at most "),
+    "CRBMStructuredPredictor": (
+        CRBMStructuredPredictor(2, "lr", optimizer="sgd", **QUICK),
+        "epoch 2 of at most 3",
+    ),
+    "NNMRFDensity": (NNMRFDensity(NETWORKS, random_state=0), "epoch 2 of at most 3, at most "),
+    "NNMRFBayesClassifier": (NNMRFBayesClassifier(NETWORKS, random_state=0), "part 2 of at most 2"),
+    "MRFStructureLearner": (MRFStructureLearner("exact", **QUICK), "epoch 2, 0 s"),
+}
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", VERBOSE)
+def test_verbose_prints_progress(name, capsys):
+    """A short fit prints a line at its end, and with verbose=2 a line at each step."""
+    model, expected = VERBOSE[name]
+    rng = np.random.default_rng(0)
+    X, y = rng.choice([-1, 1], size=(40, 3)), np.arange(40) % 2
+    X = np.maximum(X, 0) if name == "RBM" else X
+    X = X + rng.normal(size=X.shape) if name.startswith("NNMRF") else X
+    targets = (y,) if name in ("NNMRFBayesClassifier", "CRBMStructuredPredictor") else ()
+    for verbose in (0, 1, 2):
+        clone(model).set_params(verbose=verbose).fit(X, *targets)
+        lines = capsys.readouterr().out.splitlines()
+        lines = [line for line in lines if line.startswith(f"[{name}] ")]
+        assert verbose == len(lines) if verbose < 2 else any(expected in line for line in lines)
+    for wrong in (-1, "yes", 0.5):
+        with pytest.raises(ValueError, match="verbose must be an integer"):
+            clone(model).set_params(verbose=wrong).fit(X, *targets)
+
+
+def test_verbose_lines_are_seconds_apart(capsys, monkeypatch):
+    times = iter(np.arange(100.0))
+    monkeypatch.setattr(reports, "monotonic", lambda: next(times))
+    lines = reports.ProgressLines(RBM(verbose=1), "epoch", 8)
+    for k in range(7):
+        lines.step({"objective": [-3.0, -2.5 + k]})
+    lines.finish()
+    assert capsys.readouterr().out.splitlines() == [
+        "[RBM] epoch 3 of at most 8, at most 5 s left, objective -0.5",
+        "[RBM] epoch 6 of at most 8, at most 2 s left, objective 2.5",
+        "[RBM] finished: 7 epochs, objective 3.5, 8.0 s",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("max_iter", "message"),
+    [(3, "epochs of max_iter take up to .* hours"), (None, "max_iter=None sets no limit")],
+)
+def test_long_first_epoch_warns(max_iter, message, monkeypatch):
+    """The duration of a long fit is forecast once, after its first epoch."""
+    X = np.random.default_rng(0).integers(2, size=(30, 3))
+    monkeypatch.setattr(reports, "LONG_EPOCH", 0.0)
+    with pytest.warns(UserWarning, match="The first epoch took 0 seconds") as caught:
+        DiscreteMRF("independent", "exact", alpha=0.0, max_iter=max_iter).fit(X)
+    found = [str(w.message) for w in caught if "first epoch" in str(w.message)]
+    assert len(found) == 1
+    assert re.search(message, found[0])
