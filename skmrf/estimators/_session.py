@@ -51,12 +51,14 @@ class FitSession:
         Random numbers of training. :meth:`begin` sets it.
     seed : int or None
         Seed of the queries of the fitted model, once training has begun.
+    rows_hash : str or None
+        Hash of the training rows, if ``warm_start`` is True. None in ``partial_fit``.
     """
 
     def __init__(self, estimator, parameters, X, y=None, *, n_sub_estimators=0):
         self.parameters = parameters
         self.is_resumed = parameters.resumes(estimator)
-        self.energy = self.previous = self.state = self.seed = None
+        self.energy = self.previous = self.state = self.seed = self.rows_hash = None
         if self.is_resumed:
             fitted = vars(estimator)
             self.previous = fitted.get("_loop_state")
@@ -84,6 +86,8 @@ class FitSession:
     def begin(self, data, *encoding):
         """Set the random generator of training: a new one, or the saved one of a checkpoint.
 
+        It also identifies the rows, so that a later fit can compare its rows with them.
+
         Parameters
         ----------
         data : Batch
@@ -95,6 +99,8 @@ class FitSession:
         epoch = 0 if self.previous is None else self.previous.epoch
         resumed_from = (self.energy.theta, epoch) if self.is_resumed else None
         form = checkpoints.describe_energy(self.energy)
+        if self.parameters.warm_start and not self.parameters.is_partial:
+            self.rows_hash = checkpoints.hash_rows(data)
         rng = check_generator(self.parameters.random_state)
         self.rng = self._checkpoint.begin(rng, self._estimator, form, data, encoding, resumed_from)
 

@@ -276,6 +276,22 @@ def describe_energy(energy):
     return type(energy).__name__, arrays, cliques
 
 
+def hash_rows(data):
+    """Return a hash of rows with their targets and weights, which are read once.
+
+    Parameters
+    ----------
+    data : Batch
+        Rows, in memory, in a memory map or on a device.
+
+    Returns
+    -------
+    str
+        Hash. Equal rows in the same order have the same hash.
+    """
+    return joblib.hash(_canonical_text(data))
+
+
 def _hash_fit(estimator, inputs):
     """Return a hash of the package version, the parameters and the inputs, to identify a fit."""
     given = estimator.get_params(deep=False).items()

@@ -44,9 +44,10 @@ def train(session, learner, data, settings, attributes):
     """
     session.begin_training(learner, attributes)
     if session.state is None and session.previous is not None:
-        session.state = resume(session.previous, learner, data, settings)
+        session.state = resume(session.previous, learner, data, settings, session.rows_hash)
     elif session.state is None:
         session.state = start(session.energy, learner, data, settings, session.rng)
+    session.state = replace(session.state, rows_hash=session.rows_hash)
     session.release_energy()
     if session.is_interrupted:
         state = recover(session.release_state(), settings)
@@ -94,7 +95,7 @@ def start(energy, learner, data, settings, rng):
     return first_state(energy, learner.init(energy, data, rng), settings, rng)
 
 
-def resume(state, learner, data, settings):
+def resume(state, learner, data, settings, rows_hash=None):
     """Return the training state for a continued run, on the same or on other rows.
 
     Parameters
@@ -103,6 +104,9 @@ def resume(state, learner, data, settings):
         State at the end of an earlier run. It is copied, not modified.
     learner, data, settings
         As in :func:`start`, for the new run.
+    rows_hash : str, optional
+        Hash of the rows. If it differs from that of the earlier run, the schedule and the mean of
+        the iterates start anew. By default the rows are not compared.
 
     Returns
     -------
@@ -113,7 +117,7 @@ def resume(state, learner, data, settings):
     learner_state = learner.resume(state.energy, data, state.learner, state.rng)
     if learner_state is None:
         learner_state = learner.init(state.energy, data, state.rng)
-    return continue_from(state, learner_state, settings)
+    return continue_from(state, learner_state, settings, rows_hash)
 
 
 def run(learner, data, settings, state, reports=None, start_epoch=None):

@@ -48,6 +48,8 @@ class LoopState:
         Whether Ctrl-C ended this run.
     identities : tuple
         Identities of the optimizer and of the schedule to which the states belong.
+    rows_hash : str or None
+        Hash of the training rows, if a later ``fit`` can continue training.
     """
 
     energy: Any
@@ -65,6 +67,7 @@ class LoopState:
     start_epoch: int = 0
     interrupted: bool = False
     identities: tuple = ()
+    rows_hash: str | None = None
 
     def result(self, average=True):
         """Return the energy with the trained parameters.
@@ -215,11 +218,12 @@ def untrained(energy, settings, rng, *, interrupted=False):
     )
 
 
-def continue_from(state, learner_state, settings):
+def continue_from(state, learner_state, settings, rows_hash=None):
     """Return the training state for a continued run.
 
     An optimizer or a schedule starts anew if its parameters have changed. A schedule that has ended
-    also starts anew, or in its last stage if the settings say so.
+    also starts anew, or in its last stage if the settings say so. With other training rows, the
+    schedule and the mean of the iterates start anew.
 
     Parameters
     ----------
@@ -229,6 +233,8 @@ def continue_from(state, learner_state, settings):
         State of the learner at the start of the new run.
     settings : Settings
         Settings of the new run.
+    rows_hash : str, optional
+        Hash of the training rows of the new run. By default the rows are not compared.
 
     Returns
     -------
@@ -241,9 +247,10 @@ def continue_from(state, learner_state, settings):
     )
     if not is_same_optimizer:
         state = replace(state, optimizer=_init_optimizer(settings, state.energy))
-    if not is_same_rate or state.converged:
+    has_other_rows = rows_hash is not None and rows_hash != state.rows_hash
+    if not is_same_rate or state.converged or has_other_rows:
         state = replace(state, rate=_first_rate(settings))
-    if settings.average != bool(state.averaged):
+    if has_other_rows or settings.average != bool(state.averaged):
         state = replace(state, averaged=_zero_averages(settings, state.energy), n_averaged=0)
     return replace(
         state,

@@ -176,6 +176,19 @@ def test_warm_start_after_convergence_learns_other_rows(seed):
     assert abs(continued - best) < 0.02
 
 
+@all_estimators
+def test_warm_start_with_other_rows_starts_the_schedule_and_the_mean_anew(estimator):
+    """Rows with other weights are other rows. The same rows continue both."""
+    model = clone(estimator).set_params(warm_start=True, learning_rate=InverseRate())
+    weights = np.linspace(1.0, 2.0, len(BITS))
+    fits = (BITS, None, 1), (BITS, None, 2), (1 - BITS, None, 1), (1 - BITS, weights, 1)
+    for rows, sample_weight, n_fits in fits:
+        state = model.fit(rows, sample_weight=sample_weight)._loop_state
+        assert state.n_averaged == state.rate["t"] == 3 * n_fits
+    state = model.partial_fit(BITS)._loop_state
+    assert state.n_averaged == state.rate["t"] == 4
+
+
 def test_early_stopping_starts_anew_with_warm_start():
     options = {"alpha": 0.01, "batch_size": 5, "warm_start": True, "random_state": 0}
     model = RBM(2, "pcd", early_stopping=True, **options)
@@ -571,19 +584,6 @@ def test_partial_fit_of_an_rbm_is_faster_than_adam(seed):
             model.partial_fit(X)
         scores[optimizer] = model.score(X)
     assert scores["auto"] > scores["adam"] + 2.0
-
-
-def test_ctrl_c_at_the_end_of_training_keeps_the_model(monkeypatch, seed):
-    """The final checks of training can take a second or more."""
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("skmrf.estimators._hidden_layer._check_dependence", interrupted)
-    rows = np.random.default_rng(seed).integers(2, size=(50, 4))
-    with pytest.warns(ConvergenceWarning, match="Interrupted; the model is that of the last"):
-        model = RBM(2, alpha=0.1, random_state=seed).fit(rows)
-    assert model.n_iter_ > 1
 
 
 def test_training_in_the_span_of_wide_rows_continues(seed, tmp_path):

@@ -466,6 +466,19 @@ def test_ctrl_c_during_the_trial_of_hidden_units(monkeypatch):
     assert np.isfinite(model.predict_proba(rows[:, :2])).all()
 
 
+def test_ctrl_c_at_the_end_of_training_keeps_the_model(monkeypatch, seed):
+    """The final checks of training can take a second or more."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("skmrf.estimators._hidden_layer._check_dependence", interrupted)
+    rows = np.random.default_rng(seed).integers(2, size=(50, 4))
+    with pytest.warns(ConvergenceWarning, match="Interrupted; the model is that of the last"):
+        model = RBM(2, alpha=0.1, random_state=seed).fit(rows)
+    assert model.n_iter_ > 1
+
+
 # Progress messages ---------------------------------------------------------------------------
 
 QUICK = {"max_iter": 3, "random_state": 0}
