@@ -70,10 +70,14 @@ def precondition_layers(weights, visible_bias, hidden_bias, means, offsets, scal
 
 @kernel
 def update_running_mean(mean, value, share):
-    """Move a running mean towards a new value: ``mean += share * (value - mean)``."""
+    """Move a running mean towards a new value: ``mean += share * (value - mean)``.
+
+    The mean of values of -inf is -inf.
+    """
     share = mean.dtype.type(share)
     for i in range(mean.size):
-        mean[i] += share * (value[i] - mean[i])
+        moved = mean[i] + share * (value[i] - mean[i])
+        mean[i] = value[i] if value[i] == -np.inf else moved
 
 
 @kernel

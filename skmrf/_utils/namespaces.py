@@ -39,6 +39,28 @@ def sigmoid(x):
     return expit(x) if is_numpy(x) else 1.0 / (1.0 + namespace(x).exp(-x))
 
 
+def replace_zeros(log_potentials):
+    """Return log-potentials with 0 in place of -inf, the logarithm of a zero potential.
+
+    Arrays of JAX are returned unchanged, because devices take no zero potentials.
+    """
+    if not is_numpy(log_potentials):
+        return log_potentials
+    is_zero = log_potentials == -np.inf
+    return np.where(is_zero, 0.0, log_potentials) if is_zero.any() else log_potentials
+
+
+def difference(new, old):
+    """Return the change of log-potentials, ``new - old``; it is 0 where the new ones are -inf."""
+    if not is_numpy(new):
+        return new - old
+    is_zero = new == -np.inf
+    if not is_zero.any():
+        return new - old
+    with np.errstate(invalid="ignore"):
+        return np.where(is_zero, 0.0, new - old)
+
+
 def equal_rows(vector):
     """Return a matrix that takes the place of a vector in :func:`row_product`."""
     return np.broadcast_to(vector, (N_EQUAL_ROWS, len(vector)))

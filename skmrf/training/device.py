@@ -83,6 +83,7 @@ class DeviceUpdates:
     def __init__(self, update, learner, data, settings, state):
         check_device_learner(learner, type(state.energy))
         _check_restriction(settings)
+        _check_potentials(state.energy)
         state = replace(state, learner=learner.pad(state.learner))
         self.learner, self.settings, self.state = learner, settings, state
         self.form = LearnerArrays(learner, state.learner)
@@ -481,4 +482,12 @@ def _check_restriction(settings):
         raise ValueError(
             "Removal of parameters during training (restriction) does not run on a device of JAX. "
             'Train without a restriction, or device="cpu".'
+        )
+
+
+def _check_potentials(energy):
+    """Raise a ValueError if a model has zero potentials."""
+    if any(np.isneginf(v).any() for v in energy.theta.values()):
+        raise ValueError(
+            'A device of JAX trains models without zero potentials (-inf). Use device="cpu".'
         )

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from .._utils.interrupts import InterruptLater
+from .._utils.namespaces import difference
 from .._utils.parallel import keep_number_of_threads, threads_of_products
 from .._utils.results import Diagnostics
 from .._utils.rows import sort_rows, take_minibatch
@@ -468,7 +469,7 @@ def update(learner, batch, settings, state, arithmetic=InPlace):
     theta = penalty.prox(theta, sizes)
     moved = settings.restriction.update(energy.with_theta(theta), positive, negative, info)
     if not penalty.smooth:  # at a kink of the penalty, steps vanish but gradients do not
-        step = {k: v - energy.theta[k] for k, v in theta.items()}
+        step = {k: difference(v, energy.theta[k]) for k, v in theta.items()}
         schedule = arithmetic.observe(settings.rate, step, state.rate, 0.0)
     rate_state, is_new_stage, is_done = schedule
     state = replace(

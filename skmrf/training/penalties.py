@@ -4,12 +4,12 @@ A penalty has a smooth part (``value`` and ``gradient``) and a proximal map (``p
 map of a smooth penalty is the identity. Parameters in the penalty group -1, such as tables of
 single variables, are not penalised. If an array of theta contains a parameter twice, as a symmetric
 matrix does, the parameter is penalised once. ``multiplicity`` is the number of entries of an array
-that are the same parameter.
+that are the same parameter. Log-potentials of -inf are constant and not penalised.
 """
 
 import numpy as np
 
-from .._utils.namespaces import is_numpy, namespace
+from .._utils.namespaces import difference, is_numpy, namespace, replace_zeros
 from .._utils.parameters import check_choice, check_number
 
 FREE = 0.01  # factor of the penalty of entries of group -1, if there is a centre
@@ -78,7 +78,9 @@ class L2(NoPenalty):
         self.weights[name] = strengths
 
     def _deviation(self, name, values):
-        return values if self.centre is None else values - self.centre[name]
+        if self.centre is None:
+            return replace_zeros(values)
+        return difference(values, self.centre[name])
 
     def value(self, theta):
         """Return the penalty at theta."""
@@ -144,7 +146,7 @@ class L1(NoPenalty):
 
     def value(self, theta):
         """Return the value of the penalty for the parameters theta."""
-        terms = {k: self.weights[k] * np.abs(v) for k, v in theta.items()}
+        terms = {k: self.weights[k] * np.abs(replace_zeros(v)) for k, v in theta.items()}
         return _sum_parameters(terms, self.multiplicity)
 
     def prox(self, theta, sizes):
@@ -178,7 +180,7 @@ class ElasticNet(L1):
 
     def value(self, theta):
         """Return the value of the penalty for the parameters theta."""
-        squares = {k: 0.5 * self.weights[k] * v**2 for k, v in theta.items()}
+        squares = {k: 0.5 * self.weights[k] * replace_zeros(v) ** 2 for k, v in theta.items()}
         return super().value(theta) + _sum_parameters(squares, self.multiplicity)
 
     def prox(self, theta, sizes):
@@ -212,7 +214,7 @@ class GroupL1(NoPenalty):
         self.sizes = {k: np.bincount(g[g >= 0].ravel()) for k, g in groups.items()}
 
     def _sums(self, k, values):
-        """Return the sums over the groups of an array of theta."""
+        """Return the sums over the groups of an array that is shaped like theta."""
         groups, n_groups = self.groups[k], len(self.sizes[k])
         if is_numpy(values):
             is_penalised = groups >= 0
@@ -222,7 +224,8 @@ class GroupL1(NoPenalty):
 
     def value(self, theta):
         """Return the value of the penalty for the parameters theta."""
-        norms = {k: np.sqrt(self.sizes[k] * self._sums(k, v**2)) for k, v in theta.items()}
+        squares = {k: self._sums(k, replace_zeros(v) ** 2) for k, v in theta.items()}
+        norms = {k: np.sqrt(self.sizes[k] * v) for k, v in squares.items()}
         return self.alpha * _sum_parameters(norms, self.multiplicity)
 
     def prox(self, theta, sizes):
@@ -233,12 +236,14 @@ class GroupL1(NoPenalty):
         xp, groups, n_entries = namespace(v), self.groups[k], self.sizes[k]
         if len(n_entries) == 0:
             return v
-        norms = xp.sqrt(self._sums(k, v**2))
+        finite = replace_zeros(v)
+        norms = xp.sqrt(self._sums(k, finite**2))
         mean_step = self._sums(k, xp.broadcast_to(step_sizes, v.shape)) / xp.maximum(n_entries, 1)
         threshold = self.alpha * xp.sqrt(n_entries) * mean_step
         least = 1e8 * np.finfo(norms.dtype).tiny  # divides a threshold without overflow
         keep = xp.maximum(1.0 - threshold / xp.maximum(norms, least), 0.0)
-        return xp.where(groups >= 0, v * keep[groups], v).astype(v.dtype)
+        is_shrunk = (groups >= 0) & (v > -np.inf)
+        return xp.where(is_shrunk, finite * keep[groups], v).astype(v.dtype)
 
 
 def _entry_strengths(alpha, free, groups):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._kernels.ascent import add_and_project
+from .._utils.namespaces import difference
 
 C1 = 1e-4  # sufficient increase condition: minimum ratio of the mean slope to the first slope
 C2 = 0.9  # curvature condition: maximum ratio of the last slope to the first slope
@@ -300,6 +301,10 @@ def _inner(a, b, multiplicity):
     return sum(_dot(a[k], b[k]) / multiplicity.get(k, 1) for k in a)
 
 
+def _differences(a, b):
+    return {k: difference(v, b[k]) for k, v in a.items()}
+
+
 def _dot(a, b):
     """Return the inner product of two arrays, computed by one thread."""
     return float(np.einsum("i,i", a.ravel(), b.ravel()))
@@ -336,7 +341,7 @@ class FISTA:
         new, step_size, evaluated = yield from self._backtrack(
             energy, base, value, gradient, state.step_size
         )
-        gradient_max = max(np.abs(new[k] - base[k]).max(initial=0.0) / step_size for k in new)
+        gradient_max = _max_abs(_differences(new, base)) / step_size
         extrapolated, momentum = self._extrapolate(energy.theta, base, new, state.momentum)
         converged = bool(gradient_max <= self.tol)
         return energy.with_theta(new), FISTAState(
@@ -356,21 +361,21 @@ class FISTA:
         The extrapolated parameters are None if they equal the new parameters. The momentum
         restarts if the angle between the step and the change of the parameters is obtuse.
         """
-        back = {k: base[k] - new[k] for k in new}
-        if _inner(back, {k: new[k] - theta[k] for k in new}, self.multiplicity) > 0:
+        change = _differences(new, theta)
+        if _inner(_differences(base, new), change, self.multiplicity) > 0:
             return None, 1.0
         new_momentum = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         beta = (momentum - 1.0) / new_momentum
         if not beta:
             return None, new_momentum
-        return {k: new[k] + beta * (new[k] - theta[k]) for k in new}, new_momentum
+        return {k: new[k] + beta * change[k] for k in new}, new_momentum
 
     def _backtrack(self, energy, theta, value, gradient, step_size):
         """Make a proximal gradient step; halve its size until a quadratic bounds the objective."""
         while True:
             moved = {k: v + step_size * gradient[k] for k, v in theta.items()}
             new = self.penalty.prox(moved, dict.fromkeys(theta, step_size))
-            change = {k: new[k] - theta[k] for k in theta}
+            change = _differences(new, theta)
             slope = {k: gradient[k] - change[k] / (2 * step_size) for k in theta}
             model = value + _inner(slope, change, self.multiplicity)
             evaluated = yield energy.with_theta(new)

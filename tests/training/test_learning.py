@@ -13,13 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from zoo import ZOO, model_rows
 
 from skmrf import CRBMStructuredPredictor, DiscreteMRF
-from skmrf._utils.log_weights import effective_sample_size
+from skmrf._utils.log_weights import effective_sample_size, logsumexp
 from skmrf._utils.phases import CliqueMoments
 from skmrf._utils.results import History
 from skmrf._utils.rows import Batch, sort_rows, take_minibatch, weighted_rows
+from skmrf.energies import FactorGraph
 from skmrf.estimators._training import TrainingParameters, hold_out
 from skmrf.learners import PCD, Exact, Learner
-from skmrf.training import AdaptiveRate, loop, optimizers
+from skmrf.training import AdaptiveRate, fit_energy, loop, optimizers
 from skmrf.training.optimizers import OPTIMIZERS
 from skmrf.training.penalties import L1, L2, GroupL1, NoPenalty, make_penalty
 from skmrf.training.reports import SilentReports
@@ -253,6 +254,47 @@ def test_strong_penalty_keeps_parameters_near_its_centre(optimizer, is_centred, 
     last = loop.run(learner, data, settings, state).energy.flat
     is_adaptive = optimizer is OPTIMIZERS["adam"]  # its steps have the size of the rate
     np.testing.assert_allclose(last, 2.0 * is_centred, atol=0.5 if is_adaptive else 0.03)
+
+
+ZERO = FactorGraph([2, 2], [(0, 1)], [[[0.0, 0.0], [0.0, -np.inf]]])
+ZERO_ROWS = np.repeat([[0, 0], [0, 1], [1, 0]], [12, 6, 2], axis=0)
+
+
+@pytest.mark.parametrize("penalty", ["l2", "l1", "elasticnet", "group-l1"])
+@pytest.mark.parametrize("optimizer", ["lbfgs", "sgd", "momentum"])
+def test_zero_potentials_remain(penalty, optimizer, seed):
+    """The other log-potentials maximise the mean log-likelihood minus the penalty."""
+    options = {"optimizer": optimizer, "alpha": 0.05, "random_state": seed, "max_iter": 800}
+    flat = fit_energy(ZERO, "exact", ZERO_ROWS, penalty=penalty, **options).flat
+    terms = make_penalty(penalty, 0.05, ZERO.penalty_groups())
+
+    def value(flat):
+        fit = [0.6, 0.3, 0.1] @ flat[:3] - logsumexp(flat[:3])
+        return fit - terms.value({"log_potentials": flat})
+
+    assert flat[3] == -np.inf
+    assert value(flat) > value(ZERO.flat) + 0.01
+    rng = np.random.default_rng(seed)
+    for scale in np.repeat([0.01, 0.1, 1.0], 30):
+        assert value(flat) >= value(flat + scale * rng.normal(size=4)) - 3e-4
+
+
+@pytest.mark.parametrize("learner", ["auto", "exact", "pcd", "pseudo-likelihood"])
+@pytest.mark.parametrize("alpha", [0.0, 0.01, "auto"])
+def test_training_of_a_given_model_keeps_zero_potentials(learner, alpha, seed):
+    model = DiscreteMRF.from_energy(ZERO).set_params(warm_start=True, alpha=alpha, max_iter=20)
+    model.set_params(learner=learner, random_state=seed).fit(ZERO_ROWS).partial_fit(ZERO_ROWS)
+    (table,) = model.log_potentials_
+    assert table[1, 1] == -np.inf
+    assert np.isfinite(table).sum() == 3
+    assert table[0, 0] > table[0, 1] > table[1, 0]
+
+
+def test_device_refuses_zero_potentials():
+    pytest.importorskip("jax")
+    model = DiscreteMRF.from_energy(ZERO).set_params(warm_start=True, learner="pcd", device="jax")
+    with pytest.raises(ValueError, match=r"models without zero potentials \(-inf\)"):
+        model.fit(ZERO_ROWS)
 
 
 def test_unconverged_run_warns():
