@@ -9,6 +9,7 @@ from .._utils.parallel import parallel_jobs
 from .._utils.parameters import check_generator
 from .._utils.warn import warn_caller
 from ..training import checkpoints
+from ..training.data_moments import check_possible_rows
 from ..training.reports import EpochReports
 from ..training.state import untrained
 
@@ -86,7 +87,8 @@ class FitSession:
     def begin(self, data, *encoding):
         """Set the random generator of training: a new one, or the saved one of a checkpoint.
 
-        It also identifies the rows, so that a later fit can compare its rows with them.
+        It also identifies the rows, so that a later fit can compare its rows with them. Rows of
+        probability zero under the model of an earlier fit raise a ValueError.
 
         Parameters
         ----------
@@ -98,6 +100,8 @@ class FitSession:
         """
         epoch = 0 if self.previous is None else self.previous.epoch
         resumed_from = (self.energy.theta, epoch) if self.is_resumed else None
+        if self.is_resumed:
+            check_possible_rows(self.energy, data)
         form = checkpoints.describe_energy(self.energy)
         if self.parameters.warm_start and not self.parameters.is_partial:
             self.rows_hash = checkpoints.hash_rows(data)

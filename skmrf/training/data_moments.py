@@ -6,6 +6,43 @@ from .._utils.log_weights import effective_sample_size
 from .._utils.phases import States
 from .._utils.rows import drop_incomplete_rows, pair_frequencies
 from .._utils.warn import warn_caller
+from ..energies.table_backed import TableEnergy
+
+
+def check_possible_rows(energy, data):
+    """Raise a ValueError if a row has a zero potential, because training does not change it.
+
+    Parameters
+    ----------
+    energy : Energy
+        Initial model. Only tables of log-potentials have zero potentials.
+    data : Batch
+        All training rows. Missing entries can have any state.
+    """
+    if not (isinstance(energy, TableEnergy) and np.isneginf(energy.flat).any()):
+        return
+    tables = zip(energy.layout.cliques, energy.layout.split(energy.flat), strict=True)
+    tables = [(clique, table) for clique, table in tables if np.isneginf(table).any()]
+    for rows in data.blocks():
+        X, first = data.X[rows], rows.start or 0
+        wrong = [(_first_zero(X[:, clique], table), clique) for clique, table in tables]
+        wrong = [(row, clique) for row, clique in wrong if row is not None]
+        if wrong:
+            row, clique = min(wrong)
+            raise ValueError(
+                f"Row {first + row} has probability zero under the initial model, because clique "
+                f"{clique} has a zero potential (-inf) for the states {X[row, clique].tolist()}. "
+                "Training does not change zero potentials. Leave out the row, or start from a "
+                "model without this zero potential. (Rows of weight 0 are not counted.)"
+            )
+
+
+def _first_zero(states, table):
+    """Return the first row of states whose log-potential in a table is -inf, or None."""
+    is_complete = (states >= 0).all(axis=1)
+    log_potentials = table[tuple(np.maximum(states, 0).T)]
+    rows = np.flatnonzero(is_complete & np.isneginf(log_potentials))
+    return int(rows[0]) if rows.size else None
 
 
 def complete_moments(energy, data):

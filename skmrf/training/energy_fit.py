@@ -8,6 +8,7 @@ from .._utils.rows import Batch, weighted_rows
 from ..energies import ContinuousEnergy, GibbsEnergy
 from ..learners.base import is_solvable
 from ..learners.registry import make_learner
+from .data_moments import check_possible_rows
 from .loop import run, start
 from .optimizers import make_optimizer
 from .penalties import make_penalty
@@ -81,7 +82,8 @@ def fit_energy(
     ------
     ValueError
         If the energy does not meet the requirements of the learner, if a code is not a state of its
-        variable, or if a parameter is no longer finite.
+        variable, if a row has probability zero under a model with zero potentials, or if a
+        parameter is no longer finite.
 
     Examples
     --------
@@ -96,6 +98,7 @@ def fit_energy(
     """
     learner = make_learner(learner, type(energy), owner="This energy")
     data = weighted_rows(_read_rows(energy, X, Y), sample_weight)
+    check_possible_rows(energy, data)
     groups = energy.penalty_groups()
     terms = make_penalty(penalty, alpha, groups, energy.multiplicity)
     if max_iter is not None:

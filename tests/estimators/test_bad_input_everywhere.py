@@ -22,6 +22,8 @@ from skmrf import (
     NNMRFClassifier,
     NNMRFDensity,
 )
+from skmrf.energies import FactorGraph
+from skmrf.training import fit_energy
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(2, size=(40, 4))
@@ -302,6 +304,24 @@ def test_bad_weights(who, kind):
     with pytest.raises(ValueError, match=message):
         model.fit(X, y, sample_weight=weights)
     assert not fitted(model)
+
+
+NOT_BOTH = FactorGraph([2, 2, 2], [(0, 1), (2,)], [[[0.0, 0.0], [0.0, -np.inf]], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize("learner", ["exact", "pseudo-likelihood", "pcd"])
+def test_rows_of_probability_zero(learner):
+    """Training cannot make them possible. A missing entry can have a possible state."""
+    X = BITS[:, :3] * [1, 0, 1]
+    X[[7, 9], :2] = 1
+    model = DiscreteMRF.from_energy(NOT_BOTH).set_params(warm_start=True, learner=learner, **FEW)
+    for row, rows in (7, X), (9, np.where(np.arange(40)[:, None] == 7, [1, -1, 0], X)):
+        message = rf"Row {row} has probability zero .* clique \(0, 1\) has a zero potential"
+        with pytest.raises(ValueError, match=message):
+            fit_energy(NOT_BOTH, learner, rows, max_iter=2)
+        with pytest.raises(ValueError, match=message):
+            model.fit(np.where(rows < 0, np.nan, rows))
+    assert model.log_potentials_[0][1, 1] == -np.inf
 
 
 @pytest.mark.parametrize("who", ["crbm", "classifier"])
