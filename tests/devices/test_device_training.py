@@ -594,6 +594,6 @@ def test_large_gradients_are_no_divergence(monkeypatch):
 
 def test_divergence_and_unconverged_fits_are_reported():
     with pytest.raises(ValueError, match="Learning diverged"):
-        small_fit(learning_rate=1e30, optimizer="sgd", max_iter=20).fit(ROWS)
+        small_fit(learning_rate=StepRate(0.01, 1e20, 1), optimizer="sgd", max_iter=20).fit(ROWS)
     with pytest.warns(ConvergenceWarning, match="had not converged"):
         small_fit(max_iter=1).fit(ROWS)

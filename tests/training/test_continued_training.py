@@ -180,8 +180,7 @@ def test_warm_start_after_convergence_learns_other_rows(seed):
 def test_warm_start_with_other_rows_starts_the_schedule_and_the_mean_anew(estimator):
     """Rows with other weights are other rows. The same rows continue both."""
     model = clone(estimator).set_params(warm_start=True, learning_rate=InverseRate())
-    weights = np.linspace(1.0, 2.0, len(BITS))
-    fits = (BITS, None, 1), (BITS, None, 2), (1 - BITS, None, 1), (1 - BITS, weights, 1)
+    fits = (BITS, None, 1), (BITS, None, 2), (1 - BITS, None, 1), (1 - BITS, np.arange(1, 61), 1)
     for rows, sample_weight, n_fits in fits:
         state = model.fit(rows, sample_weight=sample_weight)._loop_state
         assert state.n_averaged == state.rate["t"] == 3 * n_fits
@@ -267,8 +266,9 @@ def test_other_errors_than_divergence_end_a_comparison(monkeypatch):
     def fail(*_):
         raise ValueError("an error of the learner")
 
-    energy, learner, rows = BipartiteEnergy(np.zeros((5, 2)), np.zeros(5), np.zeros(2)), PCD(), BITS
-    for rate in (1e308, 0.1):
+    zeros, learner, rows = np.zeros((5, 2), np.float32), PCD(), BITS
+    energy = BipartiteEnergy(zeros, zeros[:, 0], zeros[0])
+    for rate in (1e39, 0.1):
         owner = RBM(2, learner, alpha=0.01, learning_rate=rate, optimizer="sgd", max_iter=5)
         parameters = TrainingParameters.of(owner)
         settings = parameters.settings(learner, energy, Batch(rows))
