@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._utils.parameters import check_choice, check_number
+from .._utils.parameters import check_choice, check_number, identity_of
 from .._utils.phases import States
 from .._utils.results import Latest
 from ..energies import ContinuousEnergy
@@ -108,6 +108,9 @@ class VariationalState:
         Current states of the Markov chains; None before the first update.
     size : float
         Step size of random walks.
+    learner : tuple
+        Class and parameters of the learner, from
+        :func:`~skmrf._utils.parameters.identity_of`.
     """
 
     mixture: Mixture
@@ -118,6 +121,7 @@ class VariationalState:
     is_inferred: bool = False
     chains: np.ndarray | None = None
     size: float = 0.0
+    learner: tuple = ()
 
 
 class Variational(BeliefLearner):
@@ -211,7 +215,8 @@ class Variational(BeliefLearner):
         """Return the learner's initial state; its mixture has a component per cluster of rows."""
         self._check()
         mixture = first_mixture(energy, batch, self.n_components, self.covariance == "diag", rng)
-        return self._with_beliefs(VariationalState(mixture, []), energy, mixture)
+        state = VariationalState(mixture, [], learner=identity_of(self))
+        return self._with_beliefs(state, energy, mixture)
 
     def _check(self):
         for name in COUNTS:
@@ -225,12 +230,9 @@ class Variational(BeliefLearner):
         check_choice("covariance", self.covariance, ("full", "diag"))
 
     def resume(self, energy, batch, state, rng):
-        """Return the learner's old state, without its chains if their number has changed."""
-        self._check()
-        if not isinstance(state, VariationalState):
+        """Return the learner's old state, unless the learner has changed."""
+        if not isinstance(state, VariationalState) or state.learner != identity_of(self):
             return self.init(energy, batch, rng)
-        if state.chains is not None and len(state.chains) != self.n_chains:
-            return replace(state, chains=None)
         return state
 
     def beliefs(self, energy, state):

@@ -16,7 +16,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from zoo import TABLE_LEARNERS, TABLE_MODELS, VARIATIONAL, ZOO, enumerate_states, model_rows
 
-from skmrf import DiscreteMRF, NetworkPotentials, NNMRFBayesClassifier
+from skmrf import DiscreteMRF, NetworkPotentials, NNMRFBayesClassifier, NNMRFDensity
 from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
@@ -313,6 +313,19 @@ def test_instance_with_defaults_has_the_fit_of_its_name(seed):
     ]
     assert fits[0].n_iter_ == fits[1].n_iter_
     np.testing.assert_array_equal(*(model.predict_proba(X) for model in fits))
+
+
+@pytest.mark.parametrize(
+    "change", [{"n_components": 3}, {"covariance": "diag"}, {"entropy": "bethe"}], ids=str
+)
+def test_changed_parameters_start_the_mixture_anew(change, seed):
+    X = np.random.default_rng(seed).normal(size=(60, 2))
+    options = {"node_layers": (2,), "edge_layers": (2,), "warm_start": True, "max_iter": 2}
+    networks = NetworkPotentials(learner=Variational(2), **options)
+    model = NNMRFDensity(networks, random_state=seed).fit(X)
+    assert model.fit(X)._loop_state.learner.n_updates == 4
+    changes = {f"potentials__learner__{k}": v for k, v in change.items()}
+    assert model.set_params(**changes).fit(X)._loop_state.learner.n_updates == 2
 
 
 @pytest.mark.parametrize(
