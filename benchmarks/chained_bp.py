@@ -128,7 +128,7 @@ def fit(setting, task, layout, X, learner, seconds, seed):
             training.SGD(), rate, batch_size=len(X), max_iter=PAPER_EPOCHS, average=False
         )
     else:
-        energy = FactorGraph.from_layout(layout, initial_values.independent_start(layout, X, None))
+        energy = initial_values.independent_tables(layout, data, None)
         optimizer = None if learner.deterministic else training.Adam()
         moments = data_moments.complete_moments(energy, data)
         settings = Settings(

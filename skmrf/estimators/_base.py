@@ -13,6 +13,8 @@ from ..learners import Learner
 from ..learners.registry import make_learner
 from ..training import checkpoints
 
+RUN_PARAMETERS = "n_jobs", "verbose", "random_state"  # of sub-estimators; models can have others
+
 
 class NestedEstimator(BaseEstimator):
     """Base class of estimators with parameters that may be strings or objects with parameters."""
@@ -144,3 +146,25 @@ def unchanged_on_error(estimator):
             if name in before:
                 vars(estimator)[name] = before[name]
         raise
+
+
+def hash_parameters(estimator, names):
+    """Return a dict with a hash of each of the named parameters, for later comparisons."""
+    return {name: _hash_parameter(getattr(estimator, name)) for name in names}
+
+
+def _hash_parameter(value):
+    if isinstance(value, BaseEstimator):
+        given = value.get_params(deep=False).items()
+        value = type(value).__name__, {k: v for k, v in given if k not in RUN_PARAMETERS}
+    return checkpoints.hash_value(value)
+
+
+def check_same_parameters(estimator, hashes):
+    """Raise a ValueError if a parameter has changed since :func:`hash_parameters`."""
+    for name, now in hash_parameters(estimator, hashes).items():
+        if now != hashes[name]:
+            raise ValueError(
+                f"Training cannot continue with another value of {name} than in the previous fit. "
+                "Start anew with fit and warm_start=False."
+            )

@@ -104,7 +104,7 @@ class FitSession:
             check_possible_rows(self.energy, data)
         form = checkpoints.describe_energy(self.energy)
         if self.parameters.warm_start and not self.parameters.is_partial:
-            self.rows_hash = checkpoints.hash_rows(data)
+            self.rows_hash = checkpoints.hash_value(data)
         rng = check_generator(self.parameters.random_state)
         self.rng = self._checkpoint.begin(rng, self._estimator, form, data, encoding, resumed_from)
 

@@ -15,9 +15,10 @@ from ..energies import FactorGraph
 from ..energies.dense_tables import check_pairs
 from ..energies.layout import Layout
 from ..energies.protocols import BinaryPairwiseEnergy, visible_graph_of
-from ..training import data_moments, initial_values, loop
+from ..training import data_moments, loop
 from ..training.device import check_device_learner
 from ..training.held_out import held_out_score
+from ..training.initial_values import independent_tables
 from ._automatic import (
     FINAL_GAIN,
     Plan,
@@ -26,12 +27,14 @@ from ._automatic import (
     estimate_log_partition,
     plan_fit,
 )
-from ._base import unchanged_on_error
+from ._base import check_same_parameters, hash_parameters, unchanged_on_error
 from ._density import VisibleEstimator
 from ._refinement import final_settings, parameters_of
 from ._session import FitSession, fitted_attributes
 from ._structure import clone_for_categories
 from ._training import TrainingParameters, hold_out, rows_of_log_partition
+
+MODEL_PARAMETERS = "cliques", "tie", "categories"  # cannot change while training continues
 
 
 class DiscreteMRF(VisibleEstimator):
@@ -285,7 +288,8 @@ class DiscreteMRF(VisibleEstimator):
                     "category per state."
                 )
         model, fitted = cls(cliques=list(graph.cliques)), fitted_attributes(graph)
-        vars(model).update(fitted, categories_=categories, n_features_in_=graph.n_variables)
+        fitted |= {"categories_": categories, "n_features_in_": graph.n_variables}
+        vars(model).update(fitted, _model_parameters=hash_parameters(model, MODEL_PARAMETERS))
         return model
 
     @with_callbacks
@@ -337,6 +341,8 @@ class DiscreteMRF(VisibleEstimator):
             learner = self._given_learner()
             parameters = TrainingParameters.of(self, partial, learner)
             is_resumed = parameters.resumes(self)
+            if is_resumed:
+                check_same_parameters(self, self._model_parameters)
             structure = None if is_resumed else self._structure_learner()
             session = FitSession(self, parameters, X, n_sub_estimators=int(structure is not None))
             if structure is not None:
@@ -352,7 +358,7 @@ class DiscreteMRF(VisibleEstimator):
                 plan = self._previous_plan(session.energy, data, learner, parameters)
             else:
                 layout = self._layout(encoder, structure, data, parameters)
-                start = _independent_columns(layout, data, self.tie)
+                start = independent_tables(layout, data, self.tie)
                 has_choice = isinstance(self.cliques, str) and self.cliques == "auto"
                 with session.parallel():
                     plan = plan_fit(start, data, learner, parameters, encoder.names, has_choice)
@@ -388,6 +394,7 @@ class DiscreteMRF(VisibleEstimator):
             "alpha_": plan.alpha,
             "reference_": plan.reference,
             "regularization_path_": plan.path,
+            "_model_parameters": hash_parameters(self, MODEL_PARAMETERS),
             **rows_of_log_partition(data, np.random.default_rng(0)),
         }
 
@@ -489,12 +496,3 @@ class DiscreteMRF(VisibleEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = tags.input_tags.string = True
         return tags
-
-
-def _independent_columns(layout, data, tie):
-    """Return the initial energy: a model without interactions between columns.
-
-    Each column has its state frequencies in the rows. Tables of several columns are zero.
-    """
-    start = initial_values.independent_start(layout, data.X, tie, data.log_weights)
-    return FactorGraph.from_layout(layout, start)

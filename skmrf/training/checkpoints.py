@@ -276,20 +276,23 @@ def describe_energy(energy):
     return type(energy).__name__, arrays, cliques
 
 
-def hash_rows(data):
-    """Return a hash of rows with their targets and weights, which are read once.
+def hash_value(value):
+    """Return a hash that is equal for equal values.
 
     Parameters
     ----------
-    data : Batch
-        Rows, in memory, in a memory map or on a device.
+    value : object
+        A parameter of an estimator, or a batch of rows in memory, in a memory map or on a device.
 
     Returns
     -------
     str
-        Hash. Equal rows in the same order have the same hash.
+        Hash. For an iterator, which cannot be read twice, it identifies the object.
     """
-    return joblib.hash(_canonical_text(data))
+    try:
+        return joblib.hash(_canonical_text(value))
+    except TypeError:
+        return repr(value)
 
 
 def _hash_fit(estimator, inputs):

@@ -12,39 +12,38 @@ from .._utils.rows import (
     has_missing,
     is_mapped,
 )
-from ..energies import PairwiseEnergy
+from ..energies import FactorGraph, PairwiseEnergy
 
 ROUNDING = 1e-10  # of a variance, relative to the mean square of a column
 SMALLEST_SQUARE = 1e-20  # smaller mean squares are rounding errors of standardised columns
 
 
-def independent_start(layout, codes, tie, log_weights=None):
-    """Return the log-potentials of a model without interactions between columns.
+def independent_tables(layout, data, tie):
+    """Return a model without interactions between columns.
 
-    The log frequencies of each column are added to the first table that contains the column.
+    The log frequencies of each column are added to the first table that contains the column. Half a
+    row is added to the count of each state.
 
     Parameters
     ----------
     layout : Layout
         Layout of the tables of the model.
-    codes : ndarray of shape (n_rows, n_variables)
-        State codes; -1 where an entry is missing.
+    data : Batch
+        Rows of state codes; -1 where an entry is missing.
     tie : list of lists of int or None
         Groups of cliques that share one table. If there are any, all log-potentials are zero.
-    log_weights : ndarray of shape (n_rows,), optional
-        Logarithms of the row weights. By default all weights are 1.
 
     Returns
     -------
-    ndarray of shape (n_parameters,)
-        Log-potentials of all tables, concatenated. Half a row is added to the count of each state.
+    FactorGraph
+        Model.
     """
-    weights = np.ones(len(codes)) if log_weights is None else np.exp(log_weights)
     flat = np.zeros(layout.n_parameters)
     if tie:
-        return flat
+        return FactorGraph.from_layout(layout, flat)
+    weights = np.ones(len(data.X)) if data.log_weights is None else np.exp(data.log_weights)
     ptr, cliques, _ = layout.incidence
-    counts = count_states(codes, layout.n_states, weights)
+    counts = count_states(data.X, layout.n_states, weights)
     for i in np.flatnonzero(np.diff(ptr)).tolist():
         q = int(layout.n_states[i])
         log_p = np.log((counts[i] + 0.5) / (counts[i].sum() + 0.5 * q))
@@ -53,7 +52,7 @@ def independent_start(layout, codes, tie, log_weights=None):
         table = flat[start : start + layout.table_size[a]].reshape(shape)
         axis = layout.cliques[a].index(i) if len(shape) > 1 else 0
         table += log_p.reshape([q if d == axis else 1 for d in range(len(shape))])
-    return flat
+    return FactorGraph.from_layout(layout, flat)
 
 
 def independent_columns(data, states):

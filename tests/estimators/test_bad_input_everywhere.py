@@ -3,6 +3,7 @@
 import warnings
 from functools import cache
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -322,6 +323,30 @@ def test_rows_of_probability_zero(learner):
         with pytest.raises(ValueError, match=message):
             model.fit(np.where(rows < 0, np.nan, rows))
     assert model.log_potentials_[0][1, 1] == -np.inf
+
+
+MODEL_CHANGES = [
+    ({"cliques": [(0, 1)]}, {"cliques": "pairwise"}),
+    ({"cliques": [(0, 1)]}, {"cliques": [(0, 9)]}),
+    ({"cliques": nx.path_graph(4)}, {"cliques": nx.cycle_graph(4)}),
+    ({"cliques": MRFStructureLearner("exact")}, {"cliques__tol": 0.5}),
+    ({"cliques": [(0, 1), (2, 3)]}, {"tie": [[0, 1]]}),
+    ({"cliques": [(0, 1)]}, {"categories": "nonsense"}),
+]
+
+
+@pytest.mark.parametrize(("first", "change"), MODEL_CHANGES)
+def test_training_of_tables_does_not_continue_with_another_model(first, change):
+    options = {"learner": "exact", "alpha": 0.1, "warm_start": True, "max_iter": 2}
+    model = DiscreteMRF(**first, **options).fit(BITS).fit(BITS)
+    model.set_params(**change)
+    before, name = model.energy_, next(iter(change)).partition("__")[0]
+    with pytest.raises(ValueError, match=f"Training cannot continue with another value of {name}"):
+        model.fit(BITS)
+    assert model.energy_ is before
+    given = DiscreteMRF.from_energy(before).set_params(**options).fit(BITS)
+    with pytest.raises(ValueError, match="Training cannot continue with another value of cliques"):
+        given.set_params(cliques="independent").partial_fit(BITS)
 
 
 @pytest.mark.parametrize("who", ["crbm", "classifier"])
