@@ -41,6 +41,21 @@ VARIATIONAL = ["bp", "bp-cd", "bpchain-cd", "mean-field"]
 TABLE_MODELS = ["chain", "cycle", "grid", "complete", "orders", "tied", "constant_binary"]
 
 
+def long(*cases):
+    """Return cases of a parametrised test, marked as long; a tuple has several arguments."""
+    return _marked(pytest.mark.long, cases)
+
+
+def slow(*cases):
+    """Return cases of a parametrised test, marked as slow; a tuple has several arguments."""
+    return _marked(pytest.mark.slow, cases)
+
+
+def _marked(mark, cases):
+    cases = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [pytest.param(*case, marks=mark) for case in cases]
+
+
 def naive_log_potential(energy, X):
     """Return ``log f`` of each row, computed from the definition, as a sum of all its terms."""
     X = np.asarray(X)

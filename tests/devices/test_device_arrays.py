@@ -5,11 +5,13 @@ import tracemalloc
 import weakref
 from contextlib import ExitStack
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from zoo import long, slow
 
 from skmrf import CRF, RBM, BoltzmannMachine, CRBMStructuredPredictor, DiscreteMRF
 from skmrf._utils import rows as rows_module
@@ -27,7 +29,6 @@ from skmrf._jax import devices
 ROWS = np.random.default_rng(0).integers(0, 2, (300, 1)) ^ (
     np.random.default_rng(1).random((300, 6)) < 0.15
 )
-LONG = pytest.mark.long
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 MODELS = {
@@ -74,7 +75,7 @@ def test_rows_in_several_blocks(monkeypatch):
         RBM(2, alpha=0.01, max_iter=1).fit(infinite)
 
 
-@pytest.mark.parametrize("in_blocks", [pytest.param(False, marks=LONG), True])
+@pytest.mark.parametrize("in_blocks", [*long(False), True])
 def test_missing_entries(in_blocks, monkeypatch):
     """The imputed entries of a row keep their place, also if rows are sent in blocks."""
     if in_blocks:
@@ -108,13 +109,9 @@ def write_rows(path, X):
 @pytest.mark.parametrize("device", ["jax", "cpu"])
 @pytest.mark.parametrize(
     ("kind", "dtype"),
-    [
-        ("rbm", np.uint8),
-        *(pytest.param("rbm", dtype, marks=LONG) for dtype in (bool, np.int64, np.float32)),
-        pytest.param("pairs", np.uint8, marks=LONG),
-        pytest.param("coupled layers", bool, marks=LONG),
-    ],
-)
+    [("rbm", np.uint8), *long(*product(["rbm"], [bool, np.int64, np.float32])),
+     *long(("pairs", np.uint8), ("coupled layers", bool))],
+)  # fmt: skip
 def test_rows_of_a_memory_map(tmp_path, device, kind, dtype):
     """A memory map gives the model of an array, with held-out rows and with weights."""
     X = (np.clip(ROWS, 0.1, 0.9) if dtype is np.float32 else ROWS).astype(dtype)
@@ -146,11 +143,7 @@ def record_sizes(monkeypatch):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        pytest.param({"early_stopping": True}, marks=LONG),
-        pytest.param({"kind": "pairs", "learner": PCD(n_chains=64, n_sweeps=1)}, marks=LONG),
-    ],
+    [{}, *long({"early_stopping": True}, {"kind": "pairs", "learner": PCD(64, n_sweeps=1)})],
     ids=str,
 )
 @pytest.mark.parametrize("device", ["jax", "cpu"])
@@ -183,11 +176,9 @@ def test_memory_of_a_memory_map(tmp_path, device, options, monkeypatch):
     ("kind", "model"),
     [
         ("codes", "rbm"),
-        *(pytest.param(k, "rbm", marks=LONG) for k in ("probabilities", "floats", "threshold")),
-        pytest.param("signs", "pairs", marks=LONG),
-        pytest.param("threshold", "coupled layers", marks=LONG),
-        pytest.param("codes", "pairs", marks=pytest.mark.slow),
-        pytest.param("codes", "coupled layers", marks=pytest.mark.slow),
+        *long(*((kind, "rbm") for kind in ("probabilities", "floats", "threshold"))),
+        *long(("signs", "pairs"), ("threshold", "coupled layers")),
+        *slow(("codes", "pairs"), ("codes", "coupled layers")),
     ],
 )
 def test_rows_of_jax(kind, model):
@@ -244,7 +235,7 @@ def test_folds_of_similar_sizes_compile_once(monkeypatch):
     check_same_models(incomplete, small_fit("pairs").fit(absent))
 
 
-@pytest.mark.parametrize("kind", ["rbm", pytest.param("pairs", marks=LONG)])
+@pytest.mark.parametrize("kind", ["rbm", *long("pairs")])
 def test_choice_of_alpha_for_rows_of_jax(kind):
     models = [small_fit(kind, alpha="auto", max_iter=5).fit(X) for X in (ROWS, jnp_rows())]
     check_same_models(*models)
@@ -368,10 +359,7 @@ def test_compiled_functions_keep_neither_chains_nor_rows(monkeypatch):
     assert [reference() for reference in arrays] == [None, None]
 
 
-LONG_FITS = [pytest.param(name, marks=LONG) for name in ("smc", "coupled layers")]
-
-
-@pytest.mark.parametrize("name", ["cd", "outputs", "annealing", *LONG_FITS])
+@pytest.mark.parametrize("name", ["cd", "outputs", "annealing", *long("smc", "coupled layers")])
 def test_settings_of_the_user(name):
     """Results do not depend on settings of JAX that the user has changed."""
     conditional = CRBMStructuredPredictor(2, "cd", alpha=0.1, max_iter=2, device="jax")

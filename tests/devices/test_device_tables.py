@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from montecarlo import check_draws, check_mean_weight, random_product
 from numpy.testing import assert_allclose, assert_array_equal
-from zoo import enumerate_states
+from zoo import enumerate_states, long, slow
 
 from skmrf import BoltzmannMachine, DiscreteMRF, learners
 from skmrf._utils.codes import MISSING
@@ -287,11 +287,7 @@ SLOW_RUNS = [
 
 @pytest.mark.parametrize(
     ("learner", "kind", "missing"),
-    [
-        *RUNS,
-        *(pytest.param(*run, marks=pytest.mark.long) for run in LONG_RUNS),
-        *(pytest.param(*run, marks=pytest.mark.slow) for run in SLOW_RUNS),
-    ],
+    [*RUNS, *long(*LONG_RUNS), *slow(*SLOW_RUNS)],
     ids=lambda x: x if isinstance(x, str | float) else type(x).__name__,
 )
 def test_updates_follow_the_exact_gradient(learner, kind, missing):
@@ -408,13 +404,7 @@ def fit(X=ROWS, **options):
     return DiscreteMRF(**given | options).fit(X)
 
 
-@pytest.mark.parametrize(
-    "learner",
-    [
-        pytest.param("pcd", marks=pytest.mark.long),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("cd", "ptt")),
-    ],
-)
+@pytest.mark.parametrize("learner", [*long("pcd"), *slow("cd", "ptt")])
 @quiet
 def test_fits_are_as_good_as_on_the_cpu(learner):
     options = {"learner": learner, "max_iter": 60, "optimizer": "adam", "learning_rate": 0.05}
@@ -429,13 +419,7 @@ def test_fits_are_as_good_as_on_the_cpu(learner):
 
 
 @quiet
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        pytest.param(DiscreteMRF, marks=pytest.mark.slow),
-        pytest.param(BoltzmannMachine, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("estimator", [*slow(DiscreteMRF), *long(BoltzmannMachine)])
 def test_queries_of_a_fitted_model(estimator, monkeypatch):
     """Log Z and samples come from chains of the device; parameters are arrays of numpy."""
     used, ais_module = [], sys.modules["skmrf.likelihood.ais"]
@@ -536,8 +520,7 @@ def test_graphs_of_equal_sizes_are_not_confused():
 
 
 @quiet
-@pytest.mark.long
-@pytest.mark.parametrize("missing", [pytest.param(0.0, marks=pytest.mark.slow), 0.2])
+@pytest.mark.parametrize("missing", [*slow(0.0), *long(0.2)])
 def test_columns_with_many_categories(missing):
     """Codes above 255 need more than one byte on the device."""
     rng = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from zoo import enumerate_states
+from zoo import enumerate_states, long, slow
 
 from skmrf import RBM, BoltzmannMachine
 from skmrf._utils.codes import MISSING
@@ -256,8 +256,8 @@ SLOW_RUNS = [
     [
         (Exact(), "layers", 0.0),
         (PCD(n_chains=900, n_sweeps=20), "pairs", 0.3),
-        *(pytest.param(*[*run, 0.0][:3], marks=pytest.mark.long) for run in LONG_RUNS),
-        *(pytest.param(*[*run, 0.0][:3], marks=pytest.mark.slow) for run in SLOW_RUNS),
+        *long(*((*run, 0.0)[:3] for run in LONG_RUNS)),
+        *slow(*((*run, 0.0)[:3] for run in SLOW_RUNS)),
     ],
     ids=lambda x: x if isinstance(x, str | float) else type(x).__name__,
 )
@@ -299,10 +299,9 @@ def exact_score(model, X):
 @pytest.mark.parametrize(
     ("learner", "kind"),
     [
-        *(pytest.param("pcd", kind, marks=pytest.mark.long) for kind in FITS),
-        pytest.param("tempered-transitions", "coupled layers", marks=pytest.mark.slow),
-        pytest.param("parallel-tempering", "rbm", marks=pytest.mark.slow),
-        pytest.param("ptt", "coupled layers", marks=pytest.mark.slow),
+        *long(*product(["pcd"], FITS)),
+        *slow(("tempered-transitions", "coupled layers"), ("parallel-tempering", "rbm")),
+        *slow(("ptt", "coupled layers")),
     ],
 )
 @quiet
@@ -320,7 +319,7 @@ def test_fits_are_as_good_as_on_the_cpu(learner, kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["rbm", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("pairs", "coupled layers"))],
+    ["rbm", *long("pairs", "coupled layers")],
 )
 @quiet
 def test_queries_of_a_fitted_model(kind):

@@ -12,7 +12,15 @@ import twins
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from zoo import WITH_ZEROS, ZOO, enumerate_states, naive_log_potential, small_graphs
+from zoo import (
+    WITH_ZEROS,
+    ZOO,
+    enumerate_states,
+    long,
+    naive_log_potential,
+    slow,
+    small_graphs,
+)
 
 from skmrf._utils.codes import MISSING, STATE
 from skmrf.energies import FactorGraph
@@ -277,15 +285,6 @@ def test_libdai(name, data_folder):
     assert_allclose(graph.log_potential(mode)[0], expected["log_map"], rtol=0, atol=1e-9)
     singles = elimination.single_marginals(plan, graph.flat)[0]
     assert_allclose(singles, np.concatenate(expected["marginals"]), rtol=0, atol=1e-9)
-
-
-def slow(*names):
-    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
-
-
-def long(*cases):
-    cases = [case if isinstance(case, tuple) else (case,) for case in cases]
-    return [pytest.param(*case, marks=pytest.mark.long) for case in cases]
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from test_checkpoints import CLASSES, GRAPHS, LABELS, NUMBERS, Killed, Killer, X, table_model
-from zoo import ZOO
+from zoo import ZOO, long
 
 from skmrf import (
     RBM,
@@ -88,10 +88,7 @@ def test_partial_fit_continues_after_fit(estimator):
     estimator.set_params(max_iter=3)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [*(pytest.param(k, marks=pytest.mark.long) for k in ("hidden units", "pairs")), "tables"],
-)
+@pytest.mark.parametrize("kind", [*long("hidden units", "pairs"), "tables"])
 def test_partial_fit_after_convergence_keeps_the_likelihood(kind, seed):
     """A large learning rate would move the parameters far from the maximum."""
     rng = np.random.default_rng(seed)
@@ -125,10 +122,7 @@ def test_partial_fit_learns_from_small_calls(model, seed):
     ("model", "learner"),
     [
         (RBM(2), "pcd"),
-        pytest.param(RBM(2), "exact", marks=pytest.mark.long),
-        pytest.param(
-            BoltzmannMachine(states=(0, 1), n_components=1), "pcd", marks=pytest.mark.long
-        ),
+        *long((RBM(2), "exact"), (BoltzmannMachine(states=(0, 1), n_components=1), "pcd")),
     ],
 )
 def test_partial_fits_of_similar_sizes_compile_once(model, learner):
