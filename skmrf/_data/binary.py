@@ -12,7 +12,7 @@ from .._utils.codes import MISSING, STATE
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.parameters import check_number
 from .._utils.rows import dense_rows, is_mapped, row_blocks
-from .classes import check_label_types, check_no_missing
+from .classes import check_label_types, check_no_missing, is_absent
 from .numeric import numeric_rows, to_nan
 
 TWO_STATES_ADVICE = "give two states as numbers, or use DiscreteMRF for other categories."
@@ -341,8 +341,11 @@ def encode_outputs(y, n_rows, classes, shape, name="y"):
         )
     if 0 in shape:
         raise ValueError(f"{name} has no outputs; give at least one column.")
-    check_no_missing(y, name)
+    if not shape:
+        check_no_missing(y, name)
     y = y.reshape(n_rows, -1)
+    if shape and y.dtype == object:  # NA cannot be compared
+        y = np.frompyfunc(lambda value: None if is_absent(value) else value, 1, 1)(y)
     is_ready = bool(shape) and is_mapped(y) and y.dtype.itemsize == 1  # zeros and ones
     codes = y.view(np.int8) if is_ready else np.empty(y.shape, np.int8)
     for rows in row_blocks(y):

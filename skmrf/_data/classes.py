@@ -143,11 +143,15 @@ def check_label_types(y, name="y"):
 
 
 def check_no_missing(y, name="y"):
-    """Raise a ValueError if entries of an array are None, NA or NaT."""
-    entries = y.ravel().tolist() if y.dtype == object else []
-    for entry in entries:
-        if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
-            raise ValueError(f"{name} holds {entry!r}; remove the rows without a label.")
+    """Raise a ValueError if labels are None, NA or NaT."""
+    for label in y.tolist() if y.dtype == object else []:
+        if is_absent(label):
+            raise ValueError(f"{name} holds {label!r}; remove the rows without a label.")
+
+
+def is_absent(label):
+    """Return whether a label is None, NA or NaT."""
+    return label is None or type(label).__name__ in ("NAType", "NaTType")
 
 
 @dataclass(frozen=True)

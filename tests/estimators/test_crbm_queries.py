@@ -482,8 +482,9 @@ def test_inputs_too_large_for_the_weights_raise():
 
 def test_fit_raises_if_weights_are_too_large_for_inference():
     X, Y = tied()
+    options = {"learner": "mssvm", "learning_rate": 1e6, "max_iter": 1, "batch_size": 200}
     with pytest.raises(ValueError, match="needs weights of absolute value at most 300;"):
-        quick(learner="mssvm", learning_rate=1e6, max_iter=1, batch_size=200).fit(X, Y)
+        quick(alpha=0.0, **options).fit(X, Y)
 
 
 def test_tiny_sparse_columns():
