@@ -142,7 +142,8 @@ class CRBMStructuredPredictor(ClassifierMixin, MultiOutputMixin, LearnedEstimato
     classes_ : ndarray of shape (n_classes,), (n_outputs,) or (1, 2)
         The one or two labels if the targets are one-dimensional. For two-dimensional targets, the
         index of each output, as in scikit-learn's multi-label classifiers, or ``[[0, 1]]`` for a
-        single column. For targets with more dimensions, ``[0, 1]``.
+        single column. For targets with more dimensions, ``[0, 1]``. Meta-estimators for binary
+        labels, such as ``CalibratedClassifierCV``, need one-dimensional targets.
     output_shape_ : tuple of int
         Shape of the outputs of a row. It is empty if the targets are one-dimensional.
     history_ : dict of lists

@@ -25,7 +25,7 @@ MAX_ENUMERATED = 10  # missing entries of a row, with hidden units summed out
 ENTRIES_AT_ONCE = 2**22
 QUICK_ENTRIES = 2e6  # of an elimination for one row that takes about 0.1 s, as an estimate does
 N_CHAINS, N_SWEEPS, N_RECORDS = 64, 400, 50  # of a row with more missing entries
-MAX_CHAINS, UPDATES = 1024, 2e7  # more chains of marginals where they take about 0.1 s
+MAX_CHAINS, UPDATES = 1024, 5e6  # updates of all chains of marginals that take about 0.1 s
 FEW_BLOCKS = {"n_chains": 64, "n_sweeps": 50}  # the same with block moves
 N_TEMPERATURES, ROWS_AT_ONCE = 1000, 64
 MIN_SIZE = 3.0  # effective number of chains, below which an estimate is uncertain
@@ -412,7 +412,8 @@ def latent_marginals(energy, X, *, rng=None):
     for rows, states, log_f in _enumerate_missing(energy, X):
         p = softmax(log_f, axis=1)
         ones[np.ix_(rows, X[rows[0]] == MISSING)] = p @ states
-    n_updates = min(len(X), ROWS_AT_ONCE) * len(PATH) * energy.sweep_work
+    n_left = np.count_nonzero((X == MISSING).sum(axis=1) > MAX_ENUMERATED)
+    n_updates = max(n_left, 1) * 1.5 * N_SWEEPS * energy.sweep_work  # half of them are recorded
     n_chains = int(np.clip(UPDATES // n_updates, N_CHAINS, MAX_CHAINS))
     for rows, chains in _start_chains(energy, X, rng, n_chains):
         _, logs = chains.sweep(PATH)

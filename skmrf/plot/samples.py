@@ -384,11 +384,12 @@ def _find_positions(columns, names):
     """Return the indices of the columns to plot; raise a ValueError if there are none."""
     if columns is None:
         return range(min(N_PLOTTED, len(names)))
-    if isinstance(columns, str) or not np.iterable(columns) or not len(columns):
+    chosen = [] if isinstance(columns, str) or not np.iterable(columns) else list(columns)
+    if not chosen:
         raise ValueError(
             f"columns must be a list of columns, each a name or an index; got {columns!r}."
         )
-    return [find_position(c, names, "columns") for c in columns]
+    return [find_position(c, names, "columns") for c in chosen]
 
 
 def _compute_correlations(table):

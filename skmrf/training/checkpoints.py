@@ -277,7 +277,7 @@ def describe_energy(energy):
 
 
 def hash_value(value):
-    """Return a hash that is equal for equal values.
+    """Return a hash that is equal for equal values of the same type.
 
     Parameters
     ----------

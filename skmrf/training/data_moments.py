@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._utils.codes import MISSING
 from .._utils.log_weights import effective_sample_size
 from .._utils.phases import States
 from .._utils.rows import drop_incomplete_rows, pair_frequencies
@@ -17,31 +18,41 @@ def check_possible_rows(energy, data):
     energy : Energy
         Initial model. Only tables of log-potentials have zero potentials.
     data : Batch
-        All training rows. Missing entries can have any state.
+        All training rows. A row is impossible if a table has a zero potential for all states of its
+        missing entries.
     """
     if not (isinstance(energy, TableEnergy) and np.isneginf(energy.flat).any()):
         return
     tables = zip(energy.layout.cliques, energy.layout.split(energy.flat), strict=True)
-    tables = [(clique, table) for clique, table in tables if np.isneginf(table).any()]
+    tables = [(clique, _maxima(table)) for clique, table in tables if np.isneginf(table).any()]
     for rows in data.blocks():
         X, first = data.X[rows], rows.start or 0
         wrong = [(_first_zero(X[:, clique], table), clique) for clique, table in tables]
         wrong = [(row, clique) for row, clique in wrong if row is not None]
         if wrong:
             row, clique = min(wrong)
+            states = [None if s == MISSING else int(s) for s in X[row, clique]]
             raise ValueError(
                 f"Row {first + row} has probability zero under the initial model, because clique "
-                f"{clique} has a zero potential (-inf) for the states {X[row, clique].tolist()}. "
+                f"{clique} has a zero potential (-inf) for the states {states}. "
                 "Training does not change zero potentials. Leave out the row, or start from a "
                 "model without this zero potential. (Rows of weight 0 are not counted.)"
             )
 
 
+def _maxima(table):
+    """Return a table with one more state per variable, which has the maximum over the others.
+
+    This last state has the index -1, the code of a missing entry.
+    """
+    for axis in range(table.ndim):
+        table = np.concatenate([table, table.max(axis=axis, keepdims=True)], axis=axis)
+    return table
+
+
 def _first_zero(states, table):
     """Return the first row of states whose log-potential in a table is -inf, or None."""
-    is_complete = (states >= 0).all(axis=1)
-    log_potentials = table[tuple(np.maximum(states, 0).T)]
-    rows = np.flatnonzero(is_complete & np.isneginf(log_potentials))
+    rows = np.flatnonzero(np.isneginf(table[tuple(states.T)]))
     return int(rows[0]) if rows.size else None
 
 

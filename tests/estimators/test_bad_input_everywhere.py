@@ -325,6 +325,13 @@ def test_rows_of_probability_zero(learner):
     assert model.log_potentials_[0][1, 1] == -np.inf
 
 
+def test_incomplete_rows_of_probability_zero():
+    """No state of the missing entry is possible."""
+    never = FactorGraph([2, 2], [(0, 1)], [[[0.0, 0.0], [-np.inf, -np.inf]]])
+    with pytest.raises(ValueError, match=r"Row 1 has .* for the states \[1, None\]"):
+        fit_energy(never, "pcd", [[0, -1], [1, -1], [0, 1]], max_iter=2)
+
+
 MODEL_CHANGES = [
     ({"cliques": [(0, 1)]}, {"cliques": "pairwise"}),
     ({"cliques": [(0, 1)]}, {"cliques": [(0, 9)]}),
@@ -389,9 +396,9 @@ def test_tables_of_labels():
     with pytest.raises(ValueError, match=r"is 'a'; outputs .* sklearn.*MultiLabelBinarizer"):
         clone(model).fit(X, np.array([["a", "b"]] * 40))
     absent = pd.DataFrame(Y).astype("Int64").mask(Y == 0)
-    with pytest.raises(ValueError, match="y holds <NA>; remove the rows without a label"):
+    with pytest.raises(ValueError, match=r"Output \d of row 0 of y is None; outputs must be one"):
         clone(model).fit(X, absent)
-    with pytest.raises(ValueError, match="y_val holds <NA>; remove the rows without a label"):
+    with pytest.raises(ValueError, match=r"Output \d of row 0 of y_val is None; outputs must be"):
         clone(model).fit(X, Y, X_val=X, y_val=absent)
 
 

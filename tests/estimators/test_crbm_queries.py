@@ -183,9 +183,6 @@ def test_classes_of_several_outputs():
         quick().partial_fit(X, Y, classes=["a", "b"])
 
 
-# Input, and use with scikit-learn ----------------------------------------------------------------
-
-
 # Inputs -----------------------------------------------------------------------------------
 
 
@@ -482,9 +479,9 @@ def test_inputs_too_large_for_the_weights_raise():
 
 def test_fit_raises_if_weights_are_too_large_for_inference():
     X, Y = tied()
-    options = {"learner": "mssvm", "learning_rate": 1e6, "max_iter": 1, "batch_size": 200}
+    model = quick(learner="mssvm", alpha=0.0, learning_rate=1e6, max_iter=1, batch_size=200)
     with pytest.raises(ValueError, match="needs weights of absolute value at most 300;"):
-        quick(alpha=0.0, **options).fit(X, Y)
+        model.fit(X, Y)
 
 
 def test_tiny_sparse_columns():
