@@ -325,7 +325,7 @@ class PreconditionedSGD(SGD):
     Parameters
     ----------
     preconditioner : object with the method ``steps(theta, gradient)``
-        Approximate inverse Hessian :math:`P`, which has the curvature of the penalty.
+        Approximate inverse :math:`P` of the Hessian, including the curvature of the penalty.
     """
 
     is_linear = False
