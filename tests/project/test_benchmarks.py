@@ -122,7 +122,7 @@ def test_nltcs_rows(load, seed):
     nltcs = load("readme_figures")
     X = np.random.default_rng(seed).integers(0, 2, (600, 3))
     found = {how: nltcs.fit_skmrf(how, X, X) for how in ("exact", "pseudo-likelihood")}
-    assert found["pseudo-likelihood"]["train"] <= found["exact"]["train"] + 1e-6
+    assert found["pseudo-likelihood"]["train"] <= found["exact"]["train"] + 0.005  # alpha differs
     peer = nltcs.fit_pgmpy(50, X, X)
     assert peer is None or abs(peer["train"] - found["exact"]["train"]) < 0.01
 

@@ -168,12 +168,12 @@ def test_gaussian_graph_has_partial_correlations(seed):
     K = np.linalg.inv(np.cov(X.T))
     r = -K / np.sqrt(np.outer(np.diag(K), np.diag(K)))
     upper = np.triu_indices(5, 1)
-    np.testing.assert_allclose(found.coupling_[upper], r[upper], rtol=1e-6)
+    np.testing.assert_allclose(found.coupling_[upper], r[upper], rtol=1e-4)
     free = 80 - 5
     p = 2 * t.sf(np.abs(r[upper]) * np.sqrt(free / (1 - r[upper] ** 2)), free)
     fits = fit_graph(encoded(X, [0] * 5), all_pairs(5), None)
-    np.testing.assert_allclose(assess_graph(encoded(X, [0] * 5), fits).p, p, rtol=1e-5)
-    assert (found.p_values_[upper] >= p * (1 - 1e-6)).all()  # adjusted
+    np.testing.assert_allclose(assess_graph(encoded(X, [0] * 5), fits).p, p, rtol=1e-4)
+    assert (found.p_values_[upper] >= p * (1 - 1e-4)).all()  # adjusted
     limits = np.tanh(np.arctanh(r[upper])[:, None] + 1.96 / np.sqrt(80 - 3 - 3) * np.array([-1, 1]))
     np.testing.assert_allclose(found.confidence_intervals_, limits, atol=1e-4)
     R2 = [
