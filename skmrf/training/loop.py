@@ -9,7 +9,7 @@ import numpy as np
 
 from .._utils.interrupts import InterruptLater
 from .._utils.namespaces import difference
-from .._utils.parallel import keep_number_of_threads, threads_of_products
+from .._utils.parallel import equal_slices, keep_number_of_threads, threads_of_products
 from .._utils.results import Diagnostics
 from .._utils.rows import sort_rows, take_minibatch
 from ..learners.registry import check_learner
@@ -333,6 +333,8 @@ class StochasticEpoch:
     ----------
     max_epochs : int
         Maximum number of epochs of a run.
+    n_batches : int
+        Number of minibatches in an epoch. Their sizes differ by at most one row.
     """
 
     guard = nullcontext  # Ctrl-C may end an epoch between two updates
@@ -342,9 +344,9 @@ class StochasticEpoch:
         self.data = data
         self.settings = settings
         self.max_epochs = settings.max_iter
+        self.n_batches = -(-data.X.shape[0] // settings.batch_size)
         if settings.max_iter is None:
-            n_batches = -(-data.X.shape[0] // settings.batch_size)
-            self.max_epochs = -(-settings.max_updates // n_batches)
+            self.max_epochs = -(-settings.max_updates // self.n_batches)
 
     def begin(self, progress, reads_models):
         """Do nothing at the beginning of a run, because the initial training state is complete."""
@@ -354,8 +356,8 @@ class StochasticEpoch:
         progress.update(converged=False)
         order = random_order(self.data, progress.state.rng)
         diagnostics = Diagnostics()
-        for s in range(0, len(order), self.settings.batch_size):
-            rows = sort_rows(order[s : s + self.settings.batch_size], self.data)
+        for part in equal_slices(len(order), self.n_batches):  # a few rows are a noisy gradient
+            rows = sort_rows(order[part], self.data)
             batch = take_minibatch(self.data, rows, progress.state.epoch, progress.state.step)
             with InterruptLater():
                 progress.state, info, is_done = update(

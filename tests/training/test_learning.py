@@ -563,6 +563,14 @@ def test_unconverged_deterministic_learning_warns(learner, penalty, seed):
 # Batches -----------------------------------------------------------------------------------
 
 
+def test_minibatches_have_equal_sizes(monkeypatch):
+    sizes, make = [], loop.take_minibatch
+    record = lambda data, rows, *steps: sizes.append(len(rows)) or make(data, rows, *steps)  # noqa: E731
+    monkeypatch.setattr(loop, "take_minibatch", record)
+    DiscreteMRF(learner=PCD(), alpha=1.0, batch_size=100, max_iter=1).fit(np.eye(201, 2))
+    assert sizes == [67, 67, 67]
+
+
 @pytest.mark.parametrize("size", [1, 30, 400, 1000])
 def test_rows_of_a_batch_are_sorted(size, seed):
     rng = np.random.default_rng(seed)
