@@ -48,9 +48,9 @@ class DeviceChains:
         return key
 
     def random(self, shape=(), dtype=np.float32):
-        """Return uniform random numbers below 1; an int as ``shape`` is a length."""
+        """Return uniform random numbers between 0 and 1; an int as ``shape`` is a length."""
         shape = (shape,) if isinstance(shape, int) else shape
-        return jax.random.uniform(self.split(), shape, dtype)
+        return _uniform(self.split(), shape, dtype)
 
     @staticmethod
     def full_precision():
@@ -180,7 +180,7 @@ class DeviceChains:
         if self.device is None:  # in a compiled function
             pairs = jnp.stack([betas[:-1], betas[1:]], axis=1)
             V, arrays = X.astype(jnp.float32), tuple(map(jnp.asarray, arrays))
-            V, log_weights = path_function.scan(arrays, V, clamped, pairs, self.split())
+            V, log_weights, _ = path_function.scan(arrays, V, clamped, pairs, self.split())
             return V.astype(jnp.int16), log_weights
         pairs = np.stack([betas[:-1], betas[1:]], axis=1).astype(np.float32)
         n_chains = len(X)
@@ -207,15 +207,15 @@ class DeviceChains:
             given, key = (arrays, V, clamped), device.put(self.split())
             with device.context():
                 if len(piece) == PIECE:
-                    V, increase = path_function.compiled_scan(*given, piece, key)
+                    V, *increase = path_function.compiled_scan(*given, piece, key)
                 else:
                     padded = np.zeros((PIECE, *piece.shape[1:]), dtype=np.float32)
                     padded[: len(piece)] = piece
-                    V, increase = path_function.compiled_loop(*given, padded, len(piece), key)
+                    V, *increase = path_function.compiled_loop(*given, padded, len(piece), key)
             V = device.put(V, 0)  # where it was, so that the next piece compiles nothing
             log_weights.append(increase)
-        totals = np.sum([np.asarray(w, dtype=float) for w in log_weights], axis=0)
-        return np.asarray(V), totals
+        parts = [np.subtract(*map(np.asarray, pair), dtype=float) for pair in log_weights]
+        return np.asarray(V), np.sum(parts, axis=0)
 
 
 def padded_blocks(n_rows, largest):
@@ -287,25 +287,35 @@ class PathFunction:
         return compiled(self.loop)
 
     def scan(self, arrays, V, clamped, pairs, key):
-        """Return the states and the log weights after sweeps along the whole path."""
+        """Return the states after sweeps along the whole path, the log weights and their errors.
+
+        The log weights minus the rounding errors are more precise than float32.
+        """
 
         def step(carry, inputs):
             pair, key = inputs
             V, increase = self.sweep(arrays, carry[0], clamped, *pair[..., None], key)
-            return (V, carry[1] + increase), None
+            return (V, *_add(*carry[1:], increase)), None
 
         inputs = jnp.asarray(pairs), jax.random.split(key, len(pairs))
-        return jax.lax.scan(step, (V, jnp.zeros(len(V))), inputs)[0]
+        return jax.lax.scan(step, (V, *jnp.zeros((2, len(V)))), inputs)[0]
 
     def loop(self, arrays, V, clamped, pairs, n, key):
-        """Return the states and log weights after sweeps along the first n steps of the path."""
+        """Return the result of :meth:`scan` for the first n steps of the path."""
 
         def step(i, carry):
             new_key = jax.random.fold_in(key, i)
             V, increase = self.sweep(arrays, carry[0], clamped, *pairs[i][..., None], new_key)
-            return V, carry[1] + increase
+            return V, *_add(*carry[1:], increase)
 
-        return jax.lax.fori_loop(0, n, step, (V, jnp.zeros(len(V))))
+        return jax.lax.fori_loop(0, n, step, (V, *jnp.zeros((2, len(V)))))
+
+
+def _add(total, rounding, increase):
+    """Add to a sum of many terms; return it and its rounding error (Kahan's summation)."""
+    term = increase - rounding
+    new = total + term
+    return new, (new - total) - term
 
 
 def _sweep_layers(arrays, V, clamped, before, beta, key):
@@ -391,8 +401,17 @@ def _draw(logits, key):
 
 
 def _bernoulli(means, key):
-    uniform = jax.random.uniform(key, (means.size,)).reshape(means.shape)
+    uniform = _uniform(key, (means.size,), np.float32).reshape(means.shape)
     return (uniform < means).astype(means.dtype)
+
+
+def _uniform(key, shape, dtype):
+    """Return uniform random numbers between 0 and 1.
+
+    The numbers of JAX are multiples of the spacing at 1. Half of it is added, because an event of
+    probability 1e-30 must not happen whenever a number is 0.
+    """
+    return jax.random.uniform(key, shape, dtype) + 0.5 * np.finfo(dtype).eps
 
 
 def _product(a, b):

@@ -16,7 +16,7 @@ from .conditionals import BinaryConditionals, StateConditionals
 
 BYTES_PER_COUPLING = 12  # of the matrix, of its positions and of its gradient
 MAX_TOTAL_STATES = 46_340  # so that positions in the matrix have 32 bits
-LARGEST = 1e5  # log-potential of a centred table; float32 rounds larger ones by more than 0.004
+LARGEST = 1e5  # log-potential on a device; float32 rounds larger ones by more than 0.004
 
 
 def check_pairs(layout, max_bytes=np.inf):
@@ -157,13 +157,18 @@ def centre(conditionals):
     """
     pairs, singles, constant, n_states = conditionals
     pairs, singles, moved = _centre(pairs[:, : len(singles)], singles, n_states)
-    largest = max(np.abs(a).max(initial=0.0) for a in (pairs, singles))
+    check_float32(pairs, singles)
+    return StateConditionals(pairs, singles, constant + moved, n_states)
+
+
+def check_float32(*arrays):
+    """Raise a ValueError if log-potentials are too large for a device, which has float32."""
+    largest = max(np.abs(a).max(initial=0.0) for a in arrays)
     if largest > LARGEST:
         raise ValueError(
             f"The log-potentials of this model differ by up to {largest:.3g}. A device of JAX "
             f'computes in float32, and takes at most {LARGEST:.0e}. Use device="cpu".'
         )
-    return StateConditionals(pairs, singles, constant + moved, n_states)
 
 
 def _centre(pairs, singles, n_states):

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from .._jax import DEVICES
 from .._utils.codes import check_evidence
 from .._utils.interrupts import limit_time, remaining_time
-from .._utils.parameters import check_bytes, check_number
+from .._utils.parameters import check_bytes, check_choice, check_number
 from .._utils.results import Assignment
 from .._utils.warn import warn_caller
 from ..energies.protocols import check_energy
@@ -425,6 +426,7 @@ def sample(
            [1, 1]], dtype=int16)
     """
     check_number("n_samples", n_samples, low=1, integer=True)
+    check_choice("device", options.get("device", "cpu"), DEVICES)  # also if it is not used
     model = ConditionedModel.from_energy(energy, evidence, max_bytes, random_state)
     with limit_time(check_time_limit(time_limit)):
         chosen, X = answer(SAMPLES, method, model, options, n_samples=n_samples)

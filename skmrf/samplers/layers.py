@@ -18,7 +18,7 @@ from ..energies.conditionals import (
     TableConditionals,
     bias_rows,
 )
-from ..energies.dense_tables import centre, conditionals_of_tables
+from ..energies.dense_tables import centre, check_float32, conditionals_of_tables
 
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
 UPDATES_PER_CALL = 1_000_000  # of variables, which take about 10 ms
@@ -327,6 +327,10 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     if isinstance(conditionals, CoupledLayerConditionals):
         coupling, *layers, offset = conditionals
         constant += offset
+    if is_numpy(layers[1]):
+        weights, bias, hidden_bias = layers
+        pairs = NO_COUPLING if coupling is None else coupling
+        check_float32(weights, bias[..., order], hidden_bias, pairs)
     if coupling is None or (isinstance(coupling, np.ndarray) and not coupling.any()):
         X, log_weights = chains.sweep_layers(layers, odds, betas, X, clamped)
     else:

@@ -119,10 +119,13 @@ class DeviceUpdates:
         self.shape = self.n_batches, batch_size  # of the row numbers of an epoch
         if is_resident and all(map(is_numpy, tables)):
             self._pad_shape(n_rows)
-        n_numbers = math.prod(self.shape)
         block_bytes = MAPPED_BYTES if has_map else BLOCK_BYTES
         most = MAX_CALL if is_resident else max(1, block_bytes // (batch_size * row_bytes))
         self.n_parts = -(-self.n_batches // most)
+        if is_resident and self.n_parts > 1:  # parts of two sizes would be compiled
+            self.n_batches = self.n_parts * -(-self.n_batches // self.n_parts)
+            self.shape = self.n_batches, batch_size
+        n_numbers = math.prod(self.shape)
         self.n_together = self.most_together = 1  # epochs in a call
         if is_resident and self.n_parts == 1 and not self.has_idle_batches:
             self.most_together = int(np.clip(ORDER_BYTES // (4 * n_numbers), 1, MAX_TOGETHER))

@@ -321,7 +321,7 @@ def make_rate(rate, optimizer=None):
         rate.check()
         return rate
     if not isinstance(rate, str):
-        return ConstantRate(check_number("learning_rate", rate, low=0, open_low=True))
+        return ConstantRate(float(check_number("learning_rate", rate, low=0, open_low=True)))
     if rate not in RATES:
         raise ValueError(
             f"learning_rate must be one of {sorted(RATES)}, a number or a schedule of "

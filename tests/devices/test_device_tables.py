@@ -505,11 +505,9 @@ def test_training_continues_on_another_device():
 def test_graphs_of_equal_sizes_are_not_confused():
     """A compiled function is used for another graph with the same shapes, with its own tables."""
     compiled = []
-    for columns, pairs in (
-        ([0, 1, 2, 4], [(0, 1), (2, 3)]),
-        ([0, 1, 2, 4], [(1, 2), (0, 3)]),
-        ([4, 1, 2, 0], [(1, 2), (0, 3)]),
-    ):
+    pairs = [(1, 2), (0, 3)]
+    models = ([0, 1, 2, 4], [(0, 1), (2, 3)]), ([0, 1, 2, 4], pairs), ([4, 1, 2, 0], pairs)
+    for columns, pairs in models:
         X, cliques = ROWS[:, columns], [(i,) for i in range(4)] + pairs
         score = fit(X, learning_rate=0.05, cliques=cliques, max_iter=40).score(X)
         best = DiscreteMRF(cliques, "exact", alpha=0.01).fit(X).score(X)
@@ -517,6 +515,14 @@ def test_graphs_of_equal_sizes_are_not_confused():
         assert independent + 0.1 < best - 0.02 < score
         compiled.append(list(devices._COMPILED.values()))
     assert compiled[0] == compiled[1]
+
+
+@quiet
+def test_parts_of_an_epoch_compile_once(monkeypatch):
+    devices._COMPILED.clear()
+    monkeypatch.setattr(device_module, "MAX_CALL", 4)
+    fit(ROWS, batch_size=-(-len(ROWS) // 5), max_iter=2)  # five minibatches in two parts
+    assert [f.compiled._cache_size() for f in devices._COMPILED.values()] == [1]
 
 
 @quiet

@@ -19,11 +19,13 @@ from montecarlo import (
 from numpy.testing import assert_allclose, assert_array_equal
 from zoo import COUPLED, HIDDEN, LAYERED, coupled_layers, layers, random_tables
 
+from skmrf import inference
 from skmrf._utils.codes import MISSING, STATE
 from skmrf._utils.warn import LogPartitionWarning
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
 from skmrf.inference import row_queries
 from skmrf.inference.row_queries import latent_marginals, latent_samples
+from skmrf.likelihood import ais
 from skmrf.samplers import Product, spawn_generators, sweep
 from skmrf.samplers.parallel_tempering import (
     Replicas,
@@ -532,3 +534,49 @@ def test_few_effective_chains_of_marginals_warn(seed, monkeypatch):
     glass = BipartiteEnergy(60.0 * rng.normal(size=(30, 30)), np.zeros(30), np.zeros(30))
     with pytest.warns(LogPartitionWarning, match="Marginals of rows with more than 10 missing"):
         latent_marginals(glass, np.full((1, 30), MISSING), rng=rng)
+
+
+# Devices of JAX ---------------------------------------------------------------------------
+
+
+def test_unlikely_states_are_not_drawn_on_a_device(monkeypatch):
+    """A uniform number of JAX is 0 with probability 2**-23, far above that of unlikely states."""
+    jax = pytest.importorskip("jax")
+    from skmrf._jax import chains
+
+    monkeypatch.setattr(
+        jax.random, "uniform", lambda _, shape, dtype: jax.numpy.zeros(shape, dtype)
+    )
+    means = jax.numpy.array([1e-30, 1e-8, 1e-7, 1.0], np.float32)
+    assert_array_equal(chains._bernoulli(means, None), [0.0, 0.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("size", [1e3, 9e4])
+def test_log_weights_of_large_potentials_are_precise_on_a_device(size, seed):
+    pytest.importorskip("jax")
+    energy = PairwiseEnergy(np.zeros((2, 2)), [size, 0.0], states=(0, 1))
+    options = {"n_temperatures": 300, "n_chains": 50, "random_state": seed}
+    result = ais(energy, device="jax", **options)
+    assert abs(result.value - size - np.log(2.0)) < 0.005
+    assert result.converged
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a: PairwiseEnergy(np.zeros((2, 2)), [a, 0.0], states=(0, 1)),
+        lambda a: PairwiseEnergy(np.array([[0.0, a], [a, 0.0]]), np.zeros(2), states=(0, 1)),
+        lambda a: BipartiteEnergy(np.full((2, 2), a), np.zeros(2), np.zeros(2)),
+        lambda a: FactorGraph([2, 2], [(0, 1)], [np.array([[0.0, a], [a, 0.0]])]),
+    ],
+)
+def test_log_potentials_that_are_too_large_for_a_device(make):
+    pytest.importorskip("jax")
+    with pytest.raises(ValueError, match="takes at most 1e\\+05"):
+        ais(make(3e5), device="jax", random_state=0)
+
+
+def test_unknown_device_of_samples():
+    energy = PairwiseEnergy(np.zeros((2, 2)), np.zeros(2))
+    with pytest.raises(ValueError, match="device must be one of"):
+        inference.sample(energy, 3, device="cud")
