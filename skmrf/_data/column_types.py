@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.parameters import show_list
 from .categories import is_number, missing_mask
-from .frames import TRUTH_VALUES
+from .frames import MAX_EXACT, TRUTH_VALUES
 from .frames import column_types as frame_types
 
 COLUMN_TYPES = (
@@ -34,8 +34,8 @@ MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its b
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
 MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
 MAX_DEVIATION = 2.5  # standard deviations of the number of values in the nearer half
-MAX_DECIMALS = 6  # of rounded columns
-MIN_TIES = 0.1  # share of rows with a repeated value in rounded columns
+MIN_LOG_ODDS = 7.0  # that the greatest common divisor of integers is no coincidence
+MAX_DECIMALS, MIN_TIES = 6, 0.1  # of rounded columns; share of rows with a repeated value
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
 NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
 MIN_PILED, MAX_POWER = 50, 0.8  # values of a column whose density increases towards a bound
@@ -211,10 +211,8 @@ def _are_uniform(dtypes):
 
 def _stores_integers(dtype, column):
     """Return True for integers, and for integers that pandas stores as floats with nan."""
-    if re.match(NUMBERS[0], str(dtype).lower()):
-        return True
-    x = _whole_floats(dtype, column)
-    return 0 < len(x) < len(column)
+    is_integer = re.match(NUMBERS[0], str(dtype).lower())
+    return bool(is_integer or 0 < len(_whole_floats(dtype, column)) < len(column))
 
 
 def _holds_whole_floats(dtype, column):
@@ -244,10 +242,11 @@ def _find_type(dtype, column, limit):
 
 
 def _observed_numbers(column):
-    """Return the observed entries as floats; the array is empty if they are not finite numbers."""
+    """Return the observed entries, not rounded to floats; none if they are not finite numbers."""
     observed = column[~missing_mask(column)] if column.dtype.kind in "OiufU" else ()
     try:
-        values = np.asarray(observed, dtype=float)
+        x = np.array(observed.tolist() if column.dtype == object else observed)
+        values = x if x.dtype.kind in "iu" else np.asarray(observed, dtype=float)
     except (OverflowError, TypeError, ValueError):
         return np.zeros(0)
     return values if np.isfinite(values).all() else np.zeros(0)
@@ -274,7 +273,7 @@ def _are_numbers(values, frequencies):
     These are numbers above 9 with few equal ones, counts with few rows at the upper end, and
     negative and positive numbers with few rows at both ends. New rows can have other numbers.
     """
-    if np.abs(values).max() > MAX_DIGIT:
+    if max(-float(values[0]), float(values[-1])) > MAX_DIGIT:
         most = max(MIN_DISTINCT, MAX_DISTINCT_SHARE * frequencies.sum())
         if len(values) > most:
             return True
@@ -282,7 +281,7 @@ def _are_numbers(values, frequencies):
         return _has_rare_end(values, frequencies, MIN_PEAK_RATIO)
     if values[0] == -1 or values[-1] <= 0:
         return False
-    if len(values) < max(2 * N_TAIL, MIN_FILLED * (np.ptp(values) + 1.0)):
+    if len(values) < max(2 * N_TAIL, MIN_FILLED * (float(values[-1]) - float(values[0]) + 1.0)):
         return False
     ends = (values, frequencies), (-values[::-1], frequencies[::-1])
     return all(_has_rare_end(*end, MIN_BELL_RATIO) for end in ends)
@@ -318,10 +317,13 @@ def find_step(x, kind):
 
     Rounded values differ from the origin by multiples of the step.
     """
+    size, values = np.abs(x).max(), np.unique(x)
     if kind == "integer":
-        return 1.0, 1.0, 0.0
-    size = np.abs(x).max()
-    ties = 1.0 - len(np.unique(x)) / len(x)
+        common = np.gcd.reduce(values.astype(np.int64)) if 0 < size < MAX_EXACT else 0
+        is_common = np.count_nonzero(values) * np.log(max(common, 1)) > MIN_LOG_ODDS
+        step = float(common) if is_common else 1.0
+        return step, step, 0.0
+    ties = 1.0 - len(values) / len(x)
     for decimals in range(MAX_DECIMALS + 1) if 0 < size < 1e9 else ():
         scaled = x * 10.0**decimals
         whole = np.rint(scaled)
@@ -329,7 +331,6 @@ def find_step(x, kind):
             common = np.gcd.reduce(whole.astype(np.int64))
             unit = float(max(common, 1)) / 10.0**decimals
             return unit, unit if ties >= MIN_TIES else 0.0, 0.0
-    values = np.unique(x)
     if ties >= MIN_TIES and len(values) > 2:
         steps = (values - values[0]) / np.diff(values).min()
         if steps[-1] < 1e5 and np.allclose(steps, np.rint(steps), atol=0.02):

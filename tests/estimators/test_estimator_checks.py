@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from unittest import SkipTest
 
+import numpy as np
+import pandas as pd
 import pytest
 from capabilities import CAPABILITIES, EXCEPTIONS, cases
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -159,6 +161,17 @@ def test_check_estimator(estimator):
     assert not failed
     assert skipped <= EXPECTED_SKIPPED_CHECKS.keys()
     assert n_checks > 35
+
+
+# Whole numbers -----------------------------------------------------------------------------------
+
+
+def test_large_integers_are_numbers(seed):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"id": 2**60 + rng.permutation(150), "x": rng.normal(size=150)})
+    model = NNMRFDensity(random_state=seed).fit(frame)
+    assert model.column_types_ == ["integer", "continuous"]
+    assert np.isfinite(model.score(frame))
 
 
 # Tools of scikit-learn, as in the documentation's table ------------------------------------------
