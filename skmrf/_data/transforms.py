@@ -59,6 +59,8 @@ class ColumnTransform:
         Unit to which the column is rounded, 0 if it is not rounded.
     origin : float
         Values of a rounded column are ``origin`` plus a multiple of ``step``.
+    noise : float
+        Variance of the rounding error of a transformed number.
     unit : float
         Unit of measurement of point masses: a density is a point mass divided by this unit.
     values : ndarray of shape (n_values,)
@@ -85,6 +87,7 @@ class ColumnTransform:
     high: float = np.inf
     step: float = 0.0
     origin: float = 0.0
+    noise: float = 0.0
     unit: float = 1.0
     values: np.ndarray = field(default_factory=lambda: np.zeros(0))
     spikes: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -155,13 +158,7 @@ class ColumnTransform:
 
     def inverse(self, z):
         """Convert transformed values to the column's units; round them, and keep them in bounds."""
-        z = np.asarray(z)
-        x = np.asarray(self._invert(z))
-        for sign, bound in self._bounds:
-            limit, rate = self._tail(sign, bound)
-            is_near = sign * z < limit
-            shares = np.exp(rate * (sign * z[is_near] - limit))
-            x[is_near] = bound + sign * shares * self.scale * self.least
+        x = self.restore(np.asarray(z))
         if self.step:
             x = np.rint((x - self.origin) / self.step) * self.step
             if self.origin:
@@ -170,6 +167,16 @@ class ColumnTransform:
                 x = np.round(x, MAX_DECIMALS + 2)
         low, high = self.low + self.step / 2, self.high - self.step / 2
         return np.clip(x, max(low, -LARGEST), min(high, LARGEST))
+
+    def restore(self, z):
+        """Convert transformed values to the column's units without rounding."""
+        x = np.asarray(self._invert(z))
+        for sign, bound in self._bounds:
+            limit, rate = self._tail(sign, bound)
+            is_near = sign * z < limit
+            shares = np.exp(rate * (sign * z[is_near] - limit))
+            x[is_near] = bound + sign * shares * self.scale * self.least
+        return x
 
     def _snap(self, x):
         """Return ``origin + x``, or the nearest training value where it is close."""
@@ -276,6 +283,9 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     extremes = float(z[~is_far].min()), float(z[~is_far].max())
     if np.isfinite(low) and np.isinf(high) and not is_linear:
         transform = _with_tail(transform, extremes[1] + BEYOND)
+    slopes = np.exp(transform.log_slope(z[~is_far]))
+    noise = np.average((step * slopes) ** 2, weights=weights[~is_far]) / 12.0
+    transform = replace(transform, noise=min(float(noise), 1.0))
     return replace(transform, extremes=extremes, reach=_find_reach(transform, np.append(x, spikes)))
 
 

@@ -4,11 +4,18 @@
 ``order``, in which rows of the same pattern are adjacent, so that they share one Cholesky factor.
 """
 
+import math
+
 import numpy as np
 
-from ._jit import inlined, kernel
+from ._jit import inlined, kernel, subkernel
 
 LOG_2PI = 1.8378770664093453
+TWO_PI, ROOT_HALF = 2.0 * np.pi, np.sqrt(0.5)
+FAR_CELL = 30.0  # standard deviations; the probability of a farther cell is a series
+SMALL_MASS, LARGE_PRODUCT = 1e-40, 1e100  # so that products of factors are finite
+FINE = 0.25  # squared width of a cell, relative to the variance, whose density is about normal
+MIN_VARIANCE = 0.01  # of a number in a cell, relative to the variance of its rounding error
 MIN_PATTERNS, MIN_COLUMNS = 16, 32  # with at least both, the covariance of all columns is inverted
 MIN_PIVOT = 1e-10  # of a covariance matrix that is inverted, relative to the largest variance
 TINY = 1e-300  # lower bound of the square of a pivot
@@ -171,6 +178,114 @@ def observed_log_densities(X, pattern, order, means, covariances, out):
                 white[a] = total / root[a, a]
                 square += white[a] ** 2
             out[k, r] += -0.5 * (square + m * LOG_2PI) - log_det
+
+
+@subkernel
+def _mass(low, high):
+    """Return the probability of an interval under a standard normal distribution."""
+    if low > 0.0:  # the difference of shares near 1 is inaccurate
+        low, high = -high, -low
+    return 0.5 * (math.erfc(-high * ROOT_HALF) - math.erfc(-low * ROOT_HALF))
+
+
+@subkernel
+def _log_mass(low, high):
+    """Return the log-probability of an interval that is far from 0."""
+    if low > 0.0:
+        low, high = -high, -low
+    if high > -FAR_CELL:
+        return np.log(max(_mass(low, high), TINY))
+    return -0.5 * (high**2 + LOG_2PI) - np.log(-high) - 1.0 / high**2  # the other end is farther
+
+
+@subkernel
+def _find_cell_density(deviation, variance, low, high, width):
+    """Return the exponent and the factor of the mean density of the cell of a number.
+
+    The mean density is ``exp(-exponent / 2) / sqrt(factor)``. ``low`` and ``high`` are the ends of
+    the cell, relative to the conditional mean, and ``width`` is its width. It is nan for a number
+    without a cell.
+    """
+    squared_width = (high - low) ** 2
+    if np.isnan(width) or squared_width <= FINE * variance:
+        variance += 0.0 if np.isnan(width) else squared_width / 12.0
+        return deviation**2 / variance, TWO_PI * variance
+    scale = 1.0 / np.sqrt(variance)
+    mass = _mass(low * scale, high * scale)
+    if mass > SMALL_MASS:
+        return 0.0, (width / mass) ** 2
+    return -2.0 * _log_mass(low * scale, high * scale), width**2
+
+
+@subkernel
+def _mass_outside(ends, center, variance):
+    """Return the probability that a number is not in the cells of point masses.
+
+    ``ends`` are the ends of these cells, shape (n_spikes, 2), with nan if there are fewer.
+    """
+    scale, total = 1.0 / np.sqrt(variance), 1.0
+    for s in range(len(ends)):
+        if ends[s, 0] < ends[s, 1]:
+            total -= _mass((ends[s, 0] - center) * scale, (ends[s, 1] - center) * scale)
+    return total
+
+
+@kernel
+def cell_log_densities(
+    X, pattern, order, means, factors, covariance, low, high, widths, noise, spikes, out
+):
+    r"""Find the log-density of the observed entries of each row, averaged over cells of rounding.
+
+    The density is a product of conditional densities of each number given the numbers before it.
+    A covariance includes the variances of the rounding errors, so the conditional mean is that
+    given rounded numbers. The variance of a number before rounding is smaller than the conditional
+    variance by that of its rounding error. Its probability in the cell is divided by the width.
+
+    Parameters
+    ----------
+    X, pattern, order : ndarray
+        As in :func:`observed_log_densities`.
+    means : ndarray of shape (n_components, n_continuous)
+        Means of components with proportional covariances.
+    factors, covariance : ndarray
+        Factors of the covariance of each component, shape (n_components,), and the covariance.
+    low, high, widths : ndarray of shape (n_rows, n_continuous)
+        Ends of the cells of rounded numbers, and their widths. They are nan for other numbers.
+    noise : ndarray of shape (n_continuous,)
+        Variances of the rounding errors.
+    spikes : ndarray of shape (n_continuous, n_spikes, 2)
+        Ends of the cells of point masses, which contain no other numbers; nan if there are fewer.
+    out : ndarray of shape (n_components, n_rows)
+        The log-densities in nats are written here.
+    """
+    n, last, m = X.shape[1], -1, 0
+    entries, root, white = np.empty(n, np.int64), np.empty((n, n)), np.empty(n)
+    for r in order:
+        if pattern[r] != last:
+            last, m = pattern[r], _find_entries(X[r], True, entries)
+            _cholesky(covariance, entries, m, root)
+        for k in range(len(means)):
+            total, product = 0.0, 1.0
+            for a in range(m):
+                i, center = entries[a], means[k, entries[a]]
+                for b in range(a):
+                    center += root[a, b] * white[b]
+                deviation, width = X[r, i] - center, widths[r, i]
+                white[a] = deviation / root[a, a]
+                variance = factors[k] * root[a, a] ** 2
+                if not np.isnan(width):
+                    variance = max(variance - noise[i], MIN_VARIANCE * noise[i])
+                exponent, factor = _find_cell_density(
+                    deviation, variance, low[r, i] - center, high[r, i] - center, width
+                )
+                total, product = total + exponent, product * factor
+                if spikes[i, 0, 0] < spikes[i, 0, 1] and not np.isnan(width):
+                    mass = width * np.exp(-0.5 * exponent) / np.sqrt(factor)
+                    outside = max(_mass_outside(spikes[i], center, variance), mass, SMALL_MASS)
+                    product *= min(outside, 1.0) ** 2
+                if product < 1.0 / LARGE_PRODUCT or product > LARGE_PRODUCT:
+                    total, product = total + np.log(product), 1.0
+            out[k, r] = -0.5 * (total + np.log(product))
 
 
 @kernel

@@ -1,9 +1,10 @@
-"""Functions of log-weights of rows and particles: log-sum-exp, effective sample size, checks."""
+"""Weights of rows and particles: log-sum-exp, effective sample size, checks, groups of copies."""
 
 import numpy as np
 
 from .namespaces import is_numpy, namespace
 
+MIN_FREQUENT, FREQUENT_SHARE = 5, 0.02  # of a row that is no copy: mean weights, share of weights
 LOWEST = -1e30  # stands for -inf in a subtraction of JAX arrays, which would give nan
 
 
@@ -110,3 +111,49 @@ def check_sample_weight(sample_weight, n_rows):
     with np.errstate(over="ignore"):
         is_sum_finite = np.isfinite(weights.sum())
     return weights if is_sum_finite else weights / weights.max()
+
+
+def group_copies(owners, weights):
+    """Return the number of the group of each row; equal rows are a group unless they are frequent.
+
+    A frequent row is a group of its own, because other rows can be equal to it by chance.
+
+    Parameters
+    ----------
+    owners : ndarray of int of shape (n_rows,)
+        Number of each row, which is the same for equal rows.
+    weights : ndarray of shape (n_rows,)
+        Weights of the rows.
+
+    Returns
+    -------
+    ndarray of int of shape (n_rows,)
+        Numbers of the groups.
+    """
+    most = max(FREQUENT_SHARE * weights.sum(), MIN_FREQUENT * weights.mean())
+    is_frequent = np.bincount(owners, weights)[owners] > most
+    return np.where(is_frequent, owners.max() + 1 + np.arange(len(owners)), owners)
+
+
+def permute_groups(groups, rng):
+    """Return the rows in a random order in which those of a group are adjacent, and its rank.
+
+    Parameters
+    ----------
+    groups : ndarray of int of shape (n_rows,)
+        Number of the group of each row.
+    rng : Generator
+        Random numbers.
+
+    Returns
+    -------
+    order : ndarray of int of shape (n_rows,)
+        Indices of the rows.
+    ranks : ndarray of int of shape (n_rows,)
+        Position of the group of each of these rows among all groups, in ascending order.
+    """
+    order = rng.permutation(len(groups))
+    _, first, owners = np.unique(groups[order], return_index=True, return_inverse=True)
+    ranks = np.argsort(np.argsort(first))[owners]
+    by_group = np.argsort(ranks, kind="stable")
+    return order[by_group], ranks[by_group]

@@ -17,6 +17,7 @@ from .mixtures import (
     student_log_densities,
     student_mixture,
 )
+from .quadrature import row_log_densities
 
 MAX_CONFIGURATIONS = 1024
 MAX_ENTRIES = 2**20  # of the covariances, and of the tables, of all configurations
@@ -357,8 +358,7 @@ def add_conditional_gaussian(mixture, rows, folds, logs, rng):
     learned = student_mixture(learned, shrinkage.degrees)
     held_out = [rows.take(out) for _, out in folds]
     fitted = [student_mixture(part.fit(shrinkage), shrinkage.degrees) for part in learners]
-    others = [part.log_density(out.X) for part, out in zip(fitted, held_out, strict=True)]
-    others = np.concatenate(others)
+    others = np.concatenate(list(map(row_log_densities, fitted, held_out)))
     share = find_share(others - logs, np.concatenate([out.weights for out in held_out]))
     if share < MIN_SHARE:
         return mixture

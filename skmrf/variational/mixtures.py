@@ -290,7 +290,7 @@ class Mixture:
         states = (uniform * totals[chosen][..., -1:] > totals[chosen]).sum(axis=2)
         return np.minimum(states, self.n_states[self.discrete] - 1)
 
-    def impute(self, X, rng):
+    def impute(self, X, rng, find_logs=None):
         """Impute the missing entries of each row by a random draw given its observed entries.
 
         Parameters
@@ -299,23 +299,25 @@ class Mixture:
             Rows; nan for missing entries.
         rng : numpy.random.Generator
             Source of randomness.
+        find_logs : callable, optional
+            Function of rows that returns their log-density under each component.
 
         Returns
         -------
         ndarray of shape (n_rows, n_variables)
             Rows without missing entries.
         """
-        X = np.array(X, dtype=float)
+        X, find_logs = np.array(X, dtype=float), find_logs or self._observed_log_densities
         incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
         for block in self._blocks(len(incomplete)):
             rows = incomplete[block]
-            X[rows] = self._impute_rows(X[rows], rng)
+            X[rows] = self._impute_rows(X[rows], rng, find_logs)
         return X
 
-    def _impute_rows(self, X, rng):
+    def _impute_rows(self, X, rng, find_logs):
         noise = rng.gumbel(size=(self.n_components, len(X)))
         if self.n_components > 1:  # log-densities take long
-            noise += self._observed_log_densities(X) + self.log_weights[:, None]
+            noise += find_logs(X) + self.log_weights[:, None]
         chosen = np.argmax(noise, axis=0)
         noise = rng.normal(size=(len(X), len(self.numbers)))
         X[:, self.numbers] = self._impute_numbers(self._select_numbers(X), chosen, noise)

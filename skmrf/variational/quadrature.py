@@ -13,11 +13,18 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dtrtri
 
 from .._kernels._jit import read_only
-from .._kernels.gaussians import complete_deviations, sum_conditional_covariances
+from .._kernels.gaussians import (
+    cell_log_densities,
+    complete_deviations,
+    sum_conditional_covariances,
+)
+from .._utils.log_weights import logsumexp_along
+from .._utils.parallel import equal_slices
 from .._utils.phases import CliquePoints
-from .mixtures import LOG_2PI, TINY, student_log_densities
+from .mixtures import LOG_2PI, TINY, missing_patterns, student_log_densities, student_mixture
 
 MIN_RESPONSIBILITY = 1e-12  # share of a component in the weight of a row, in sums of moments
+MAX_BLOCK = 2**22  # log-densities of rows and components at once
 MAX_INVERSE = 64  # numbers up to which an inverse triangle is faster than solving for each row
 
 
@@ -434,18 +441,44 @@ def joint_log_densities(mixture, rows, patterns, indicators=None, here=slice(Non
     return logs + mixture.log_weights[:, None] + moments.log_densities, moments
 
 
-def row_score(mixture, rows, patterns):
-    """Return the weighted sum of the log densities of rows, in nats.
+def component_log_densities(mixture, X, cells):
+    """Return the log-density of each row under each component, averaged over cells of rounding.
 
-    Parameters are those of :func:`student_score`.
+    Rows have nan for missing entries. ``cells`` describes the rounded numbers of the rows.
     """
+    logs, numbers = mixture.table_log_densities(X), np.ascontiguousarray(X[:, mixture.numbers])
+    pattern, _ = missing_patterns(numbers)
+    args = numbers, pattern, np.argsort(pattern, kind="stable")
+    for members, factors in mixture.shapes:
+        found = np.empty((len(members), len(X)))
+        moments = mixture.means[members], factors, read_only(mixture.covariances[members[0]])
+        cell_log_densities(*args, *moments, *cells.arrays, found)
+        logs[members] += found
+    return logs
+
+
+def row_log_densities(mixture, rows):
+    """Return the log-density of each row, averaged over the cells of its rounded numbers.
+
+    ``rows`` has the attributes ``X`` and ``cells``, as in ``MixtureRows``.
+    """
+    X, cells = rows.X, rows.cells
+    if cells is None or not cells.are_coarse(mixture):
+        return mixture.log_density(X)
+    out, n_blocks = np.empty(len(X)), -(-len(X) * mixture.n_components // MAX_BLOCK)
+    for here in equal_slices(len(X), n_blocks):
+        logs = component_log_densities(mixture, X[here], cells.take(here))
+        out[here] = logsumexp_along(logs + mixture.log_weights[:, None])
+    return out
+
+
+def row_score(mixture, rows, patterns):
+    """Return the weighted sum of the log densities of rows, in nats."""
     return student_score(mixture, rows, patterns)(np.inf)
 
 
 def student_score(mixture, rows, patterns):
     """Return a function that maps degrees of freedom to the score of ``student_mixture``.
-
-    The covariances are factorised only once.
 
     Parameters
     ----------
@@ -455,12 +488,11 @@ def student_score(mixture, rows, patterns):
         Rows with weights.
     patterns : tuple
         Patterns of missing entries of the rows.
-
-    Returns
-    -------
-    callable
-        Function of the degrees of freedom that returns the weighted sum of log densities, in nats.
     """
+    if rows.cells is not None and rows.cells.are_coarse(mixture):
+        return lambda degrees: float(
+            rows.weights @ row_log_densities(student_mixture(mixture, degrees), rows)
+        )
     logs, moments = joint_log_densities(mixture, rows, patterns)
     args = logs, moments.squares, (~np.isnan(rows.numbers)).sum(axis=1)
     return lambda degrees: float(rows.weights @ student_log_densities(*args, degrees))

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from capabilities import CAPABILITIES, EXCEPTIONS, cases
+from numpy.testing import assert_allclose
+from scipy import stats
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import skmrf
@@ -27,8 +29,11 @@ from skmrf import (
     NNMRFClassifier,
     NNMRFDensity,
 )
+from skmrf._kernels._jit import read_only
+from skmrf._kernels.gaussians import cell_log_densities
 from skmrf.learners import CD, PCD, CDPercLoss, Variational
 from skmrf.structure import Penalized, RemovalWhileLearning, WaldTests
+from skmrf.variational.expectation_maximization import MixtureRows, MixtureSelection
 
 OMITTED_CHECKS = {  # and why they can fail
     "check_sample_weight_equivalence_on_dense_data": (
@@ -163,7 +168,89 @@ def test_check_estimator(estimator):
     assert n_checks > 35
 
 
-# Whole numbers -----------------------------------------------------------------------------------
+# Densities of rounded columns, and of repeated rows -----------------------------------------------
+
+
+DISCRETE = {  # distributions of whole numbers
+    "poisson": stats.poisson(4),
+    "binomial": stats.binom(10, 0.5),
+    "geometric": stats.geom(0.05, loc=-1),
+}
+
+
+@pytest.mark.parametrize("name", DISCRETE)
+def test_densities_of_whole_numbers(name, seed):
+    """The sum over whole numbers is 1, and no score of new rows is above that of the truth."""
+    law, rng = DISCRETE[name], np.random.default_rng(seed)
+    X, T = (law.rvs((n, 1), random_state=rng).astype(float) for n in (1000, 20_000))
+    model = NNMRFDensity(column_types="integer", random_state=seed).fit(X)
+    assert np.exp(model.score_samples(np.arange(400.0)[:, None])).sum() == pytest.approx(
+        1, abs=0.01
+    )
+    losses = law.logpmf(T[:, 0]) - model.score_samples(T)
+    error = losses.std() / np.sqrt(len(T))
+    assert -5 * error < losses.mean() < 0.04
+    assert model.mixture_.n_components <= 100
+
+
+def test_joint_densities_of_whole_numbers(seed):
+    """Sums over one column or both agree with marginals, also with a point mass and a category."""
+    rng = np.random.default_rng(seed)
+    rate = rng.gamma(3.0, 1.0, 600)
+    X = np.stack([rng.poisson(rate), rng.poisson(2.0 * rate), rate > 3.0], axis=1).astype(float)
+    X[rng.random(600) < 0.7, 0] = 7.0
+    types = ["integer", "integer", "boolean"]
+    model = NNMRFDensity(column_types=types, random_state=seed).fit(X)
+    assert 7.0 in model._columns.transforms[0].spikes
+    grid = np.stack(np.meshgrid(np.arange(80.0), np.arange(150.0), (0, 1), indexing="ij"), axis=-1)
+    p = np.exp(model.score_samples(grid.reshape(-1, 3))).reshape(grid.shape[:3])
+    assert p.sum() == pytest.approx(1.0, abs=0.01)  # of numbers that are not too large
+    hidden = np.c_[np.arange(80.0), np.full((80, 2), np.nan)]
+    assert_allclose(np.exp(model.score_samples(hidden)), p.sum(axis=(1, 2)), atol=2e-3)
+
+
+def test_densities_are_averaged_over_cells(seed):
+    """Components with independent numbers agree with differences of distribution functions."""
+    rng = np.random.default_rng(seed)
+    X, means = rng.integers(-4, 5, (50, 3)).astype(float), rng.normal(size=(4, 3))
+    X[0, 1], X[1:9, 0] = 70.0, np.nan
+    noise, widths = np.array([1 / 12, 1 / 12, 0.0]), np.broadcast_to([1.0, 1.0, np.nan], X.shape)
+    cells = X - widths / 2, X + widths / 2, widths.copy(), noise, np.full((3, 4, 2), np.nan)
+    pattern, out = np.isnan(X[:, 0]).astype(np.int64), np.empty((4, 50))
+    covariance = read_only(np.diag(np.array([0.3, 1.2, 3.0]) ** 2 + noise))
+    args = X, pattern, np.argsort(pattern), means, np.ones(4), covariance, *cells
+    cell_log_densities(*args, out)
+    for k, r in np.ndindex(out.shape):
+        expected = stats.norm(means[k, 2], 3.0).logpdf(X[r, 2])
+        for j, deviation in enumerate((0.3, 1.2)):
+            near = -np.abs(X[r, j] - means[k, j])  # distribution functions are accurate there
+            logs = stats.norm(0.0, deviation).logcdf(near + np.array([0.5, -0.5]))
+            expected += 0.0 if np.isnan(near) else logs[0] + np.log(-np.expm1(logs[1] - logs[0]))
+        assert_allclose(out[k, r], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_densities_of_multiples(seed):
+    """Multiples of 1000 have the same model as thousands, and other numbers are possible."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(50.0, 8.0, (400, 1)))
+    small, large = (NNMRFDensity(random_state=seed).fit(unit * X) for unit in (1.0, 1000.0))
+    assert_allclose(large.score_samples(1000.0 * X) + np.log(1000.0), small.score_samples(X))
+    assert (large.sample(100, random_state=seed) % 1000 == 0).all()
+    between = large.score_samples([[50_000.0], [50_400.0], [51_000.0]])
+    assert np.ptp(between) < 0.5
+
+
+def test_repeated_rows_are_in_one_fold(seed):
+    """Copies of a held-out row are held out, unless the row is frequent."""
+    rng = np.random.default_rng(seed)
+    for n, width in ((100, 0.1), (700, 0.01)):
+        X = np.round(rng.normal(size=(n, 2)) / width) * width
+        X = rng.permutation(np.concatenate([X, X, X[: n // 2], np.zeros((n // 2, 2))]))
+        rows = MixtureRows(X, np.zeros(2, dtype=int), np.ones(len(X)), np.full(2, width**2 / 12))
+        for kept, out in MixtureSelection(rows, rng).folds:
+            shared = {tuple(row) for row in X[kept]} & {tuple(row) for row in X[out]}
+            assert {tuple(np.abs(row)) for row in shared} == {(0.0, 0.0)}
+            assert len(out) > len(X) / 5
 
 
 def test_large_integers_are_numbers(seed):

@@ -68,8 +68,11 @@ class NNMRFDensity(TableDensity):
     :math:`s_j`, and a row with such a value has no :math:`z_i` in the Gaussian. The density is with
     respect to the counting measure for categories, and with respect to Lebesgue measure for numbers
     without a point mass. For a point mass, it is the probability divided by the unit of rounding of
-    the column, or by 1 if the column is not rounded. Rounded columns and integers have the density
-    of the number before rounding, and draws are rounded.
+    the column, or by 1 if the column is not rounded. Rounded numbers and integers have the mean
+    density of their cell, the interval of the numbers that are rounded to them. It is the
+    probability of the cell divided by its width, so the densities of integers sum to one. In tables
+    with several rounded columns, this probability is a product of conditional probabilities given
+    the rounded numbers before, which are treated as numbers with normal errors. Draws are rounded.
 
     With ``potentials="network"``, the potentials are small neural networks:
 

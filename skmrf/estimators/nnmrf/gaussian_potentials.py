@@ -1,10 +1,17 @@
 """Gaussian potentials: fit, log density, imputation and conditional quantiles."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 from scipy.special import ndtr
 
 from ..._data.categories import merge_copies, to_floats
-from ..._data.column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
+from ..._data.column_types import (
+    DISCRETE_TYPES,
+    MAX_SPIKES,
+    declared_categories,
+    resolve_column_types,
+)
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import find_discrete_categories
 from ..._data.numeric import find_linear_functions
@@ -15,7 +22,11 @@ from ..._utils.results import LogPartition
 from ...training.part_reports import PartReports
 from ...variational.expectation_maximization import MixtureRows, learn_mixture
 from ...variational.mixtures import missing_patterns
-from ...variational.quadrature import ConditionalMoments
+from ...variational.quadrature import (
+    ConditionalMoments,
+    component_log_densities,
+    row_log_densities,
+)
 from .._session import fitted_attributes
 
 EXACT = LogPartition(0.0, 0.0, 0.0, 0.0, True, "exact", True)
@@ -24,6 +35,8 @@ IDENTITY_SOFTNESS = 1e60  # of a transform without curvature
 FAR_SPREAD = 3.0  # mean of far values in standard deviations; other far values can be anywhere
 MAX_FAR_NUMBERS = 2**21  # of the covariances of components for far values, 16 MB
 MAX_BLOCK = 2**22  # conditional means at once
+MAX_FINE = 0.01  # squared width of a cell, relative to the least variance, that has no effect
+MAX_GAP = 1e-3  # between the end of a cell and a bound, in steps
 MIN_SHARE = 1e-12  # probability of a component that has an effect on a conditional distribution
 N_LEVELS = 32  # quantiles whose mean is the conditional mean
 
@@ -60,7 +73,10 @@ def fit_gaussians(model, n_components, X, sample_weight):
     codes = columns.encode(read)
     weights = weights * (len(weights) / weights.sum())
     near = columns.hide_far(codes)
-    rows = MixtureRows(near, columns.n_states, weights, _least_variances(columns, near))
+    is_constant = [len(np.unique(near[~np.isnan(near[:, j]), j])) < 2 for j in columns.transforms]
+    noise = np.array([t.noise for t in columns.transforms.values()])
+    noise = np.where(is_constant, 1.0, noise)  # another value has a positive density
+    rows = MixtureRows(near, columns.n_states, weights, noise, find_cells(columns, near))
     reports = PartReports(model, X, None, 1)
     rng = reports.begin(check_generator(model.random_state), codes, weights)
     seed = int(rng.integers(2**63))
@@ -158,20 +174,68 @@ def learn_transformed_columns(X, columns, names, column_types, categories, weigh
     return TransformedColumns(list(names), types, transforms, known)
 
 
-def _least_variances(columns, X):
-    """Return the smallest variance of each transformed number, given encoded training rows.
+@dataclass(frozen=True)
+class Cells:
+    """Cells of the rounded numbers of encoded rows: the intervals that are rounded to them.
 
-    It is the mean variance of the rounding error. If all values are equal or point masses, it is 1,
-    so that another value has a positive density.
+    Attributes
+    ----------
+    low, high : ndarray of shape (n_rows, n_numbers)
+        Ends of the cells, nan for numbers that are missing or not rounded.
+    widths : ndarray of shape (n_rows, n_numbers)
+        Widths of cells in which the transform is linear, nan for the same numbers.
+    noise : ndarray of shape (n_numbers,)
+        Variances of the rounding errors, which the covariances of a mixture include.
+    spikes : ndarray of shape (n_numbers, n_slots, 2)
+        Ends of the cells of point masses, nan if there are fewer.
     """
-    out = np.zeros(len(columns.transforms))
-    for k, (j, transform) in enumerate(columns.transforms.items()):
-        z = X[~np.isnan(X[:, j]), j]
-        if len(np.unique(z)) < 2:
-            out[k] = 1.0
-        elif transform.step:
-            out[k] = np.mean((transform.step * np.exp(transform.log_slope(z))) ** 2) / 12
-    return np.minimum(out, 1.0)
+
+    low: np.ndarray
+    high: np.ndarray
+    widths: np.ndarray
+    noise: np.ndarray
+    spikes: np.ndarray
+
+    @property
+    def arrays(self):
+        """Arguments of the compiled function that averages densities over cells."""
+        return self.low, self.high, self.widths, self.noise, self.spikes
+
+    def take(self, rows):
+        """Return the cells of some of the rows."""
+        parts = {name: getattr(self, name)[rows] for name in ("low", "high", "widths")}
+        return replace(self, **parts)
+
+    def are_coarse(self, mixture):
+        """Return whether a component can be so narrow that its density varies in a cell."""
+        variances = np.diagonal(mixture.roots, axis1=1, axis2=2).min(axis=0) ** 2
+        return bool((12.0 * self.noise > MAX_FINE * variances).any())
+
+
+def find_cells(columns, codes):
+    """Return the cells of the rounded numbers of encoded rows, or None if no column is rounded."""
+    transforms = columns.transforms
+    rounded = [(k, j) for k, (j, t) in enumerate(transforms.items()) if t.step]
+    if not rounded:
+        return None
+    low, high, widths = np.full((3, len(codes), len(transforms)), np.nan)
+    spikes = np.full((len(transforms), MAX_SPIKES, 2), np.nan)
+    for k, j in rounded:
+        transform, here = transforms[j], ~np.isnan(codes[:, j])
+        z = codes[here, j]
+        low[here, k], high[here, k] = _cell_ends(transform, transform.restore(z)).T
+        widths[here, k] = transform.step * np.exp(transform.log_slope(z))
+        spikes[k, : len(transform.spikes)] = _cell_ends(transform, transform.spikes)
+    noise = np.array([transform.noise for transform in transforms.values()])
+    return Cells(low, high, widths, noise, spikes)
+
+
+def _cell_ends(transform, x):
+    """Return the transformed ends of the cells of values, shape (n_values, 2)."""
+    ends = np.stack([x - transform.step / 2, x + transform.step / 2], axis=1)
+    margin = MAX_GAP * transform.step
+    is_below, is_above = ends < transform.low + margin, ends > transform.high - margin
+    return np.where(is_below, -np.inf, np.where(is_above, np.inf, transform.forward(ends)))
 
 
 def _add_far_components(mixture, X, is_far, weights):
@@ -232,8 +296,20 @@ def log_densities(mixture, columns, codes):
     """
     is_outside = (np.abs(codes) >= FARTHEST).any(axis=1)
     inside = np.where(np.abs(codes) >= FARTHEST, 0.0, codes)
-    logs = mixture.log_density(inside) - columns.log_scale(inside)
+    rows = MixtureRows(inside, columns.n_states, None, None, find_cells(columns, inside))
+    logs = row_log_densities(mixture, rows) - columns.log_scale(inside)
     return np.where(is_outside, -np.inf, logs)
+
+
+def _find_log_densities(mixture, columns):
+    """Return a function of encoded rows that averages the densities of components over cells.
+
+    The result is None if the densities hardly vary in the cells.
+    """
+    cells = find_cells(columns, np.empty((0, len(columns.n_states))))
+    if cells is None or not cells.are_coarse(mixture):
+        return None
+    return lambda X: component_log_densities(mixture, X, find_cells(columns, X))
 
 
 def impute_gaussians(mixture, columns, codes, strategy, rng):
@@ -259,7 +335,8 @@ def impute_gaussians(mixture, columns, codes, strategy, rng):
         Complete rows.
     """
     rng = rng if strategy == "sample" else np.random.default_rng(0)
-    out, n = mixture.impute(columns.limit(codes), rng), len(columns.names)
+    find_logs, n = _find_log_densities(mixture, columns), len(columns.names)
+    out = mixture.impute(columns.limit(codes), rng, find_logs)
     out = np.where(np.isnan(codes), out, codes)
     if strategy == "sample":
         return out
@@ -311,7 +388,9 @@ def _marginals(mixture, columns, codes, levels):
     X = columns.limit(codes)
     numbers = X[:, mixture.numbers]
     moments = ConditionalMoments(mixture, numbers, *missing_patterns(numbers))
-    logs = mixture.table_log_densities(X) + mixture.log_weights[:, None] + moments.log_densities
+    find_logs = _find_log_densities(mixture, columns)
+    logs = find_logs(X) if find_logs else mixture.table_log_densities(X) + moments.log_densities
+    logs = logs + mixture.log_weights[:, None]
     shares = np.exp(logs - logsumexp_along(logs, keepdims=True))
     variances = moments.find_variances(np.where(shares > MIN_SHARE, shares, 0.0))
     used = np.flatnonzero(shares.max(axis=1, initial=0.0) > MIN_SHARE)
