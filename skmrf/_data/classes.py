@@ -11,8 +11,9 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._utils.codes import MISSING
 from .categories import is_missing, to_floats
-from .column_types import find_far_values, find_step, median_and_scale
+from .column_types import find_step
 from .mixed import Columns
+from .numeric import find_far_values, median_and_scale
 from .transforms import (
     BEYOND,
     BOUND_SOFTNESS,
@@ -237,9 +238,10 @@ def transform_wide_columns(columns, rows, labels, weights, widths):
             curves[j] = replace(curve, extremes=(float(z.min()), float(z.max())))
     if not curves:
         return columns
-    n = len(columns.continuous)
-    parts = vars(columns) | {"mean": np.zeros(n), "scale": np.ones(n)}
-    curved = CurvedColumns(**parts, curves=curves)
+    is_curved = np.isin(columns.continuous, list(curves))
+    parts = {"mean": np.where(is_curved, 0.0, columns.mean)}
+    parts["scale"] = np.where(is_curved, 1.0, columns.scale)
+    curved = CurvedColumns(**(vars(columns) | parts), curves=curves)
     return curved.standardised(curved.encode(rows), weights)[1]
 
 

@@ -48,8 +48,6 @@ SPIKE_RATIO = 6.0  # rows of a point mass relative to those of values around it
 FEW_VALUES = 10  # mean number of rows of a value, if all values are point masses
 N_NEAR = 5  # values on each side that a point mass is compared with
 OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
-FAR_SHARE, MIN_FAR = 0.01, 2  # of the values of a column; so many can be far from all others
-FAR_DISTANCE, FAR_RATIO = 20.0, 5.0  # in standard deviations, and relative to the other values
 
 
 def resolve_column_types(column_types, X, columns, names, *, by_dtype=True, find=None):
@@ -444,57 +442,3 @@ def declared_categories(X, categorical):
     declared = [getattr(t, "categories", None) for t in types] or [None] * len(categorical)
     selected = [c for c, is_selected in zip(declared, categorical, strict=True) if is_selected]
     return [c.to_numpy() if hasattr(c, "to_numpy") and len(c) else None for c in selected]
-
-
-def median_and_scale(x):
-    """Return the median of values, and a standard deviation that far values do not change.
-
-    It comes from the quartiles, or from the values other than the median if most are equal to it.
-    If all values are equal, it is infinite.
-    """
-    low, median, high = np.quantile(x, (0.25, 0.5, 0.75))
-    scale = (high - low) / 1.349
-    if scale <= 1e-9 * max(abs(low), abs(high), 1e-300):
-        others = x[x != median]
-        scale = np.median(np.abs(others - median)) if len(others) else np.inf
-    return median, scale
-
-
-@np.errstate(over="ignore")
-def find_far_values(x):
-    """Return a mask of the values that are much farther from the median than all others.
-
-    Examples are a number such as 99999 that stands for an unknown value, and a row of totals. At
-    most 1 % of the values can be far, but two in a small table. nan is not far.
-    """
-    observed, is_far = ~np.isnan(x), np.zeros(len(x), dtype=bool)
-    quarters = 0.25 * x[observed]  # so that differences do not overflow
-    if len(quarters) < MIN_ROWS:
-        return is_far
-    median, scale = median_and_scale(quarters)
-    distances = np.abs(quarters - median)
-    n_others = len(quarters) - max(MIN_FAR, int(FAR_SHARE * len(quarters)))
-    farthest = np.partition(distances, n_others - 1)[n_others - 1]
-    is_far[observed] = distances > max(FAR_DISTANCE * scale, FAR_RATIO * farthest)
-    return is_far
-
-
-def hide_far_values(X, numeric):
-    """Return rows without the numbers that are far from all others of their column.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-        Encoded rows.
-    numeric : ndarray of int
-        Indices of the columns of numbers.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_columns)
-        A copy with nan instead of these numbers, or ``X`` if there are none.
-    """
-    is_far = np.zeros(X.shape, dtype=bool)
-    for j in numeric:
-        is_far[:, j] = find_far_values(X[:, j])
-    return np.where(is_far, np.nan, X) if is_far.any() else X

@@ -20,9 +20,9 @@ from .categories import (
 from .column_types import (
     DISCRETE_TYPES,
     declared_categories,
-    hide_far_values,
     resolve_column_types,
 )
+from .numeric import hide_far_values
 
 N_SHOWN = 8  # names in a warning
 DEGENERATE = r"Columns? .* no maximum\. The model keeps"  # matches warnings

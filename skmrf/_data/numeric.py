@@ -1,4 +1,4 @@
-"""Input validation and standardisation of numeric columns, and linear functions of columns."""
+"""Validation and standardisation of numeric columns, linear functions, and far values."""
 
 from dataclasses import replace
 from functools import partial
@@ -12,7 +12,6 @@ from sklearn.utils.validation import validate_data
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.rows import Batch, MappedRows, dense_rows, float_type, is_mapped, row_blocks
 from .categories import is_number, missing_mask
-from .column_types import find_far_values
 from .frame_types import FrameType, is_pandas, is_polars
 from .frames import (
     array_kind,
@@ -28,6 +27,9 @@ BINARY_SCALE = 0.5  # the standard deviation of as many zeros as ones
 SMALLEST = 1e-300  # deviation of a column that is scaled
 MAX_INFLATION = 1e6  # variance inflation factor of columns that are linear functions of others
 ROUNDING = 1e-14  # relative range of a column that is constant up to rounding
+MIN_OTHERS = 20  # observed values of a column that can have far ones
+FAR_SHARE, MIN_FAR = 0.01, 2  # of the values of a column; so many can be far from all others
+FAR_DISTANCE, FAR_RATIO = 20.0, 5.0  # in standard deviations, and relative to the other values
 
 
 def numeric_rows(estimator, X, *, reset, remedy, missing=False, on_device=False, **options):
@@ -265,6 +267,60 @@ def find_linear_functions(columns):
     correlations = X.T @ X / len(X) + 1e-12 * np.eye(X.shape[1])
     inflation = np.diag(np.linalg.pinv(correlations, hermitian=True, rcond=1e-15))
     return (inflation > MAX_INFLATION) & (deviations > 1e-12)
+
+
+def median_and_scale(x):
+    """Return the median of values, and a standard deviation that far values do not change.
+
+    It comes from the quartiles, or from the values other than the median if most are equal to it.
+    If all values are equal, it is infinite.
+    """
+    low, median, high = np.quantile(x, (0.25, 0.5, 0.75))
+    scale = (high - low) / 1.349
+    if scale <= 1e-9 * max(abs(low), abs(high), 1e-300):
+        others = x[x != median]
+        scale = np.median(np.abs(others - median)) if len(others) else np.inf
+    return median, scale
+
+
+@np.errstate(over="ignore")
+def find_far_values(x):
+    """Return a mask of the values that are much farther from the median than all others.
+
+    Examples are a number such as 99999 that stands for an unknown value, and a row of totals. At
+    most 1 % of the values can be far, but two in a small table. nan is not far.
+    """
+    observed, is_far = ~np.isnan(x), np.zeros(len(x), dtype=bool)
+    quarters = 0.25 * x[observed]  # so that differences do not overflow
+    if len(quarters) < MIN_OTHERS:
+        return is_far
+    median, scale = median_and_scale(quarters)
+    distances = np.abs(quarters - median)
+    n_others = len(quarters) - max(MIN_FAR, int(FAR_SHARE * len(quarters)))
+    farthest = np.partition(distances, n_others - 1)[n_others - 1]
+    is_far[observed] = distances > max(FAR_DISTANCE * scale, FAR_RATIO * farthest)
+    return is_far
+
+
+def hide_far_values(X, numeric):
+    """Return rows without the numbers that are far from all others of their column.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        Encoded rows.
+    numeric : ndarray of int
+        Indices of the columns of numbers.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        A copy with nan instead of these numbers, or ``X`` if there are none.
+    """
+    is_far = np.zeros(X.shape, dtype=bool)
+    for j in numeric:
+        is_far[:, j] = find_far_values(X[:, j])
+    return np.where(is_far, np.nan, X) if is_far.any() else X
 
 
 class FeatureScaling(NamedTuple):

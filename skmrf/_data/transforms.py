@@ -11,12 +11,11 @@ from .column_types import (
     MAX_DECIMALS,
     MIN_ROWS,
     check_support,
-    find_far_values,
     find_spikes,
     find_step,
     find_support,
-    median_and_scale,
 )
+from .numeric import find_far_values, median_and_scale
 
 # Both lists begin with the transform that is closest to linear.
 BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e60)  # in units of the scale

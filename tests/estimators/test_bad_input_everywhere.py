@@ -452,3 +452,27 @@ def test_bad_queries_and_queries_before_fit(who):
         if who not in ("crbm", "crf", *NEURAL):
             with pytest.raises(ValueError, match=r"Column 1 (holds|has the category) 7"):
                 ask(replace_entry(7)(X))
+
+
+# Large numbers, and numbers that fit did not see ----------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e98, 1e120, 1e150])
+def test_classes_of_large_numbers_beside_a_transformed_column(scale, seed):
+    rng = np.random.default_rng(seed)
+    y = np.arange(200) % 2
+    X = np.c_[rng.lognormal(0, 2, 200), rng.normal(size=(200, 2)) @ [[1.0, 0.9], [0.0, 0.3]]]
+    X[:, 1:] += np.c_[np.full(200, 20.0), 20.0 + y]
+    model, scales = NNMRFBayesClassifier("gaussian"), [1.0, scale, scale]
+    expected = clone(model).fit(X, y).predict_proba(X)
+    found = clone(model).fit(X * scales, y)
+    np.testing.assert_allclose(found.predict_proba(X * scales), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [1e154, 1e300])
+def test_large_equal_weights(weight, seed):
+    rng = np.random.default_rng(seed)
+    y = np.arange(60) % 2
+    X = rng.normal(size=(60, 2)) + 3.0 * y[:, None]
+    model = NNMRFClassifier(["linear", "quadratic"], random_state=seed)
+    assert model.fit(X, y, np.full(60, weight)).score(X, y) > 0.9

@@ -17,9 +17,9 @@ from ..._data.classes import (
     spread_over_cells,
     transform_wide_columns,
 )
-from ..._data.column_types import hide_far_values
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import DEGENERATE, learn_columns, warn_degenerate
+from ..._data.numeric import hide_far_values
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_flag, check_generator
 from ..._utils.warn import warn_caller

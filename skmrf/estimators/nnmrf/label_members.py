@@ -61,6 +61,7 @@ class LabelRows(NamedTuple):
         Weighted rows count by their effective number.
         """
         weights = self.held_out_weights()
+        weights = weights / (weights.max(initial=0.0) or 1.0)  # so that squares do not overflow
         n_effective = weights.sum() ** 2 / ((weights**2).sum() or 1.0)
         share = 1 / (1 + (n_effective / FEW_ROWS) ** SMOOTHING_POWER)
         return (1 - share) * self.targets + share * np.exp(self.log_shares())
