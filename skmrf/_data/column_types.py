@@ -5,7 +5,8 @@ import re
 import numpy as np
 
 from .._utils.parameters import show_list
-from .categories import is_number, missing_mask
+from .._utils.warn import warn_caller
+from .categories import GIVE_ALL, GIVE_TYPE, N_SHOWN, blank_unseen, is_number, missing_mask
 from .frames import MAX_EXACT, TRUTH_VALUES
 from .frames import column_types as frame_types
 
@@ -275,6 +276,8 @@ def _are_numbers(values, frequencies):
         most = max(MIN_DISTINCT, MAX_DISTINCT_SHARE * frequencies.sum())
         if len(values) > most:
             return True
+        if np.abs(values).max() < MAX_EXACT:  # rounded numbers, such as multiples of 5000
+            values = values / np.gcd.reduce(values.astype(np.int64))
     if values[0] >= 0:
         return _has_rare_end(values, frequencies, MIN_PEAK_RATIO)
     if values[0] == -1 or values[-1] <= 0:
@@ -423,22 +426,76 @@ def find_spikes(x, step, low, high):
     return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
 
 
-def declared_categories(X, categorical):
-    """Return the categories that pandas or polars data types declare for each column.
+def find_log_unseen(column_types, categories, names, columns, found):
+    """Return the log-probability of a number that was not seen in fit, by column.
+
+    A new row can have another number than the training rows if the type and the categories of its
+    column are detected. The probability of each such number is that of one row of n + 1, if the
+    column has n observed entries.
 
     Parameters
     ----------
-    X : array-like or frame
-        Training rows.
-    categorical : ndarray of bool
-        Mask of the categorical columns.
+    column_types : "auto", str, list of str, or dict
+        Types of the columns, as in :func:`resolve_column_types`.
+    categories : "auto" or list of lists
+        Categories of each categorical column. If they are given, there are no such numbers.
+    names : list
+        Names of the columns.
+    columns : list of ndarray of shape (n_rows,)
+        Training columns.
+    found : dict of int to ndarray
+        Categories of each column with categories that its data type does not declare.
 
     Returns
     -------
-    list of (ndarray or None)
-        Categories of each categorical column, or None if it declares none.
+    dict of int to float
+        Log-probabilities by column index. Other columns have no detected categories of numbers.
     """
-    types = frame_types(X)
-    declared = [getattr(t, "categories", None) for t in types] or [None] * len(categorical)
-    selected = [c for c, is_selected in zip(declared, categorical, strict=True) if is_selected]
-    return [c.to_numpy() if hasattr(c, "to_numpy") and len(c) else None for c in selected]
+    if not isinstance(categories, str):
+        return {}
+    given = _given_types(column_types, names)
+    return {
+        j: -float(np.log1p((~missing_mask(columns[j])).sum()))
+        for j, known in found.items()
+        if known.dtype.kind in "biuf" and given.get(j, "auto") == "auto"
+    }
+
+
+def find_unseen_numbers(encoder, columns):
+    """Return masks of the whole numbers that were not seen in fit, by column index.
+
+    The columns are those of ``encoder.log_unseen``. Other unseen categories raise in ``encode``.
+    """
+    masks, known = {}, dict(zip(encoder.discrete.tolist(), encoder.categories, strict=True))
+    for j in encoder.log_unseen:
+        blank = blank_unseen(columns[j], known[j])
+        if blank is not columns[j]:
+            mask = missing_mask(blank) & ~missing_mask(columns[j])
+            x = np.array(columns[j][mask].tolist())
+            if x.dtype.kind in "biuf" and np.isfinite(x).all() and (x == np.floor(x)).all():
+                masks[j] = mask
+    return masks
+
+
+def score_unseen_numbers(encoder, columns):
+    """Return the log-probability of the numbers of each row that were not seen in fit."""
+    total = np.zeros(len(columns[0]))
+    for j, mask in find_unseen_numbers(encoder, columns).items():
+        total[mask] += encoder.log_unseen[j]
+    return total
+
+
+def hide_unseen_numbers(encoder, columns):
+    """Return columns in which the numbers that were not seen in fit are missing, and warn."""
+    masks, columns, shown = find_unseen_numbers(encoder, columns), list(columns), []
+    for j, mask in masks.items():
+        shown.append(f"{columns[j][mask].tolist()[0]!r} in column {encoder.names[j]!r}")
+        columns[j] = np.where(mask, None, columns[j].astype(object))
+    if shown:
+        dots = ", ..." * (len(shown) > N_SHOWN)
+        warn_caller(
+            f"These numbers were not seen in fit: {', '.join(shown[:N_SHOWN])}{dots}. Each has the "
+            "probability of one training row in scores, and counts as missing in other queries. "
+            f"{GIVE_TYPE}{GIVE_ALL}."
+        )
+    return columns

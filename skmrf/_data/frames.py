@@ -163,6 +163,27 @@ def column_types(X):
     return list(X.dtypes) if hasattr(X, "columns") and hasattr(X, "dtypes") else []
 
 
+def declared_categories(X, categorical):
+    """Return the categories that pandas or polars data types declare for each column.
+
+    Parameters
+    ----------
+    X : array-like or frame
+        Training rows.
+    categorical : ndarray of bool
+        Mask of the categorical columns.
+
+    Returns
+    -------
+    list of (ndarray or None)
+        Categories of each categorical column, or None if it declares none.
+    """
+    types = column_types(X)
+    declared = [getattr(t, "categories", None) for t in types] or [None] * len(categorical)
+    selected = [c for c, is_selected in zip(declared, categorical, strict=True) if is_selected]
+    return [c.to_numpy() if hasattr(c, "to_numpy") and len(c) else None for c in selected]
+
+
 def find_column_names(X, n_columns):
     """Return the column names of a data frame, or 0, 1, 2, ... for an array."""
     return list(getattr(X, "columns", range(n_columns)))

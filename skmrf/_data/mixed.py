@@ -19,9 +19,12 @@ from .categories import (
 )
 from .column_types import (
     DISCRETE_TYPES,
-    declared_categories,
+    find_log_unseen,
+    find_unseen_numbers,
+    hide_unseen_numbers,
     resolve_column_types,
 )
+from .frames import declared_categories
 from .numeric import hide_far_values
 
 N_SHOWN = 8  # names in a warning
@@ -51,6 +54,8 @@ class Columns(TableEncoder):
         Scale of each continuous column. The standardised number is ``(x - mean) / scale``.
     types : list of str
         Type of each column, such as "integer".
+    log_unseen : dict of int to float
+        Log-probability of a number that was not seen in fit, for columns with detected categories.
     """
 
     names: list
@@ -60,6 +65,7 @@ class Columns(TableEncoder):
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
     scale: np.ndarray = field(default_factory=lambda: np.ones(0))
     types: list = field(default_factory=list)
+    log_unseen: dict = field(default_factory=dict)
 
     @property
     def n_states(self):
@@ -79,6 +85,7 @@ class Columns(TableEncoder):
                 x = (to_floats(columns[j], self.names[j]) - self.mean[k]) / self.scale[k]
             X[:, j] = np.clip(x, -MAX_STANDARDISED, MAX_STANDARDISED)
         if len(self.discrete):
+            columns = hide_unseen_numbers(self, columns)
             names, read = ([v[j] for j in self.discrete] for v in (self.names, columns))
             codes = encode(read, self.categories, names, has_types=True)
             X[:, self.discrete] = np.where(codes == MISSING, np.nan, codes)
@@ -137,7 +144,11 @@ def learn_columns(X, columns, names, column_types, categories, weights=None):
     types = resolve_column_types(column_types, X, columns, names)
     mask = np.isin(types, DISCRETE_TYPES)
     declared = declared_categories(X, mask)
-    return replace(fit_columns(columns, names, mask, categories, weights, declared), types=types)
+    found = fit_columns(columns, names, mask, categories, weights, declared)
+    parts = zip(found.discrete.tolist(), found.categories, declared, strict=True)
+    detected = {j: known for j, known, given in parts if given is None}
+    log_unseen = find_log_unseen(column_types, categories, names, columns, detected)
+    return replace(found, types=types, log_unseen=log_unseen)
 
 
 def fit_columns(columns, names, categorical, categories, weights=None, declared=None):
@@ -184,8 +195,10 @@ def find_discrete_categories(columns, names, categorical, categories, declared=N
     return resolve_categories(categories, columns, names, declared)
 
 
-def restore_numbers(values, columns, names, types):
+def restore_numbers(values, columns, encoder):
     """Put the observed numbers of columns into decoded rows, where they have rounding errors.
+
+    The observed numbers that were not seen in fit are replaced by imputed categories there.
 
     Parameters
     ----------
@@ -193,19 +206,19 @@ def restore_numbers(values, columns, names, types):
         Decoded rows, changed in place. Columns of integers keep their integers.
     columns : list of ndarray of shape (n_rows,)
         Columns before they were encoded.
-    names : list
-        Names of the columns, for error messages.
-    types : list of str
-        Types of the columns.
+    encoder : Columns or TransformedColumns
+        Encoder of the rows.
 
     Returns
     -------
     ndarray of shape (n_rows, n_columns)
         The decoded rows.
     """
-    for j, kind in enumerate(types):
+    for j, mask in find_unseen_numbers(encoder, columns).items():
+        values[mask, j] = columns[j][mask]
+    for j, kind in enumerate(encoder.types):
         if kind not in DISCRETE_TYPES:
-            x = to_floats(columns[j], names[j])
+            x = to_floats(columns[j], encoder.names[j])
             is_kept = x == np.rint(x) if kind == "integer" else ~np.isnan(x)
             values[is_kept, j] = x[is_kept]
     return values

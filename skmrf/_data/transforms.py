@@ -14,6 +14,7 @@ from .column_types import (
     find_spikes,
     find_step,
     find_support,
+    hide_unseen_numbers,
 )
 from .numeric import find_far_values, median_and_scale
 
@@ -410,12 +411,15 @@ class TransformedColumns(TableEncoder):
         Transform of each numeric column.
     categories : list of ndarray
         Categories of each of the other columns, in the order of their codes.
+    log_unseen : dict of int to float
+        Log-probability of a number that was not seen in fit, for columns with detected categories.
     """
 
     names: list
     types: list
     transforms: dict
     categories: list
+    log_unseen: dict = field(default_factory=dict)
 
     @property
     def discrete(self):
@@ -445,6 +449,7 @@ class TransformedColumns(TableEncoder):
             if len(transform.spikes):
                 X[:, n + self.spiked.index(j)] = states
         if len(self.discrete):
+            columns = hide_unseen_numbers(self, columns)
             names, read = ([v[j] for j in self.discrete] for v in (self.names, columns))
             codes = encode(read, self.categories, names, has_types=True)
             X[:, self.discrete] = np.where(codes == MISSING, np.nan, codes)

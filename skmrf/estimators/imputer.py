@@ -15,11 +15,12 @@ from .._data.categories import (
     find_categories,
     missing_mask,
 )
-from .._data.column_types import DISCRETE_TYPES, declared_categories, resolve_column_types
+from .._data.column_types import DISCRETE_TYPES, resolve_column_types
 from .._data.frame_types import to_library
 from .._data.frames import (
     append_columns,
     column_names,
+    declared_categories,
     holds_numbers,
     read_columns,
     replace_entries,

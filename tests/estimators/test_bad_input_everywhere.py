@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
 
 from skmrf import (
     CRF,
@@ -17,12 +18,14 @@ from skmrf import (
     BoltzmannMachine,
     CRBMStructuredPredictor,
     DiscreteMRF,
+    GaussianPotentials,
     MRFStructureLearner,
     NetworkPotentials,
     NNMRFBayesClassifier,
     NNMRFClassifier,
     NNMRFDensity,
 )
+from skmrf._data.column_types import find_column_types
 from skmrf.energies import FactorGraph
 from skmrf.training import fit_energy
 
@@ -476,3 +479,76 @@ def test_large_equal_weights(weight, seed):
     X = rng.normal(size=(60, 2)) + 3.0 * y[:, None]
     model = NNMRFClassifier(["linear", "quadratic"], random_state=seed)
     assert model.fit(X, y, np.full(60, weight)).score(X, y) > 0.9
+
+
+def make_counts(seed):
+    """Return rows with a number and two columns of codes, and rows with unseen codes."""
+    rng = np.random.default_rng(seed)
+    X = np.c_[rng.normal(size=240), np.arange(240) % 2, np.arange(240) // 2 % 4]
+    return X, np.array([[0.5, 2.0, 1.0], [0.5, 1.0, 9.0], [0.5, 5.0, 7.0]])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "model",
+    [
+        NNMRFDensity(GaussianPotentials(1), random_state=0),
+        NNMRFDensity(NETWORKS, random_state=0),
+        NNMRFBayesClassifier("gaussian"),
+    ],
+    ids=["gaussian", "network", "classes"],
+)
+def test_numbers_that_detected_categories_do_not_have(model, seed):
+    """They have the probability of one row in scores, and count as missing otherwise."""
+    X, rows = make_counts(seed)
+    model = clone(model).fit(X, np.arange(240) // 8 % 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        missing = np.where(rows > [9.0, 1.0, 3.0], np.nan, rows)
+        known = model.score_samples(missing)
+    with pytest.warns(UserWarning, match=r"not seen in fit: 2\.0 in column 1, 9\.0 in column 2\."):
+        found = model.score_samples(rows)
+    np.testing.assert_allclose(found, known - np.log(241.0) * np.isnan(missing).sum(axis=1))
+    with pytest.warns(UserWarning, match='the type "integer" or "continuous" in column_types'):
+        found = model.predict(rows)
+    if isinstance(model, NNMRFBayesClassifier):
+        np.testing.assert_array_equal(found, model.predict(missing))
+    else:
+        np.testing.assert_array_equal(found, rows)
+        with pytest.warns(UserWarning, match="not seen in fit"):
+            np.testing.assert_array_equal(model.sample(3, given=rows), rows)
+    for wrong in (0.5, np.inf, "a"):
+        bad = rows.astype(object)
+        bad[0, 1] = wrong
+        with pytest.raises(ValueError, match=r"Column 1 has the category .*not seen in fit"):
+            model.score_samples(bad)
+    for given in ({"column_types": {1: "categorical"}}, {"categories": [[0, 1], [0, 1, 2, 3]]}):
+        strict = clone(model).set_params(**given).fit(X, np.arange(240) // 8 % 2)
+        with pytest.raises(ValueError, match=r"Column 1 has the category 2\.0, which was not"):
+            strict.score_samples(rows[:1])
+
+
+def test_counts_survive_cross_validation(seed):
+    """The largest counts, and all of a rare column, can be in the same fold."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(200) % 2
+    X = rng.poisson([0.02, 0.1, 0.3, 0.3, 0.6, 1.0], (200, 6)).astype(float)
+    X[0] += 4.0
+    for model in (
+        NNMRFDensity(GaussianPotentials(1), random_state=seed),
+        NNMRFBayesClassifier("gaussian"),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scores = cross_val_score(model, X, y, cv=5, error_score="raise")
+        assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("unit", [1000.0, 5000.0])
+def test_rounded_salaries_are_numbers(unit, seed):
+    rng = np.random.default_rng(seed)
+    draws = unit * np.rint(rng.normal(10.0, 2.4, (30, 400)))
+    codes = unit * rng.integers(1, 13, (30, 400))
+    found = [find_column_types(x[:, None], [x])[0] for x in draws]
+    assert np.mean([kind == "integer" for kind in found]) > 0.8
+    assert all(find_column_types(x[:, None], [x]) == ["categorical"] for x in codes)

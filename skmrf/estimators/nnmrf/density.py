@@ -4,6 +4,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ..._data.column_types import score_unseen_numbers
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import learn_columns, standardise
 from ..._utils.log_weights import check_sample_weight
@@ -327,7 +328,9 @@ class NNMRFDensity(TableDensity):
         X : array-like or frame of shape (n_samples, n_features)
             Rows of numbers and categories. Missing entries (nan, None or NA) are integrated out:
             by importance sampling from the mixture with ``density="mrf"`` of networks, otherwise
-            exactly.
+            exactly. Categories that were not seen during fit raise a ValueError. A whole number
+            that is not among detected categories has the probability of one training row, with a
+            warning.
 
         Returns
         -------
@@ -335,8 +338,9 @@ class NNMRFDensity(TableDensity):
             Log-density of the observed entries of each row.
         """
         codes = self._encode(X)
+        unseen = score_unseen_numbers(self._columns, self._columns.read(self, X))
         if self._is_gaussian:
-            return log_densities(self.mixture_, self._columns, codes)
+            return log_densities(self.mixture_, self._columns, codes) + unseen
         if self._find_density_kind() == "mixture":
             logs = self.mixture_.log_density(codes)
         else:
@@ -344,7 +348,7 @@ class NNMRFDensity(TableDensity):
             proposal, seed = self._proposal(), self._seed
             logs = observed_log_potential(self.energy_, proposal, codes, log_partition, seed)
             logs -= log_partition
-        return logs - self._columns.log_scale(codes)
+        return logs - self._columns.log_scale(codes) + unseen
 
     def _find_density_kind(self):
         """Return the distribution of a model with networks that is scored: "mixture" or "mrf"."""

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._data.categories import to_floats
 from ..._data.classes import cell_points
+from ..._data.column_types import hide_unseen_numbers, score_unseen_numbers
 from ..._data.mixed import restore_numbers
 from ..._utils.parameters import check_choice, check_generator, check_number
 from .._base import TableClassifier
@@ -75,7 +76,7 @@ class TableDensity(EnergyEstimator):
         is_dict, encoder = isinstance(given, dict), self._columns
         columns = list(self._given_row(given).T) if is_dict else encoder.read(self, given)
         columns = [np.broadcast_to(column, len(rows)) for column in columns]
-        return restore_numbers(rows, columns, encoder.names, encoder.types)
+        return restore_numbers(rows, columns, encoder)
 
     def predict(self, X):
         """Impute missing entries by the most probable values given the observed entries of a row.
@@ -97,7 +98,7 @@ class TableDensity(EnergyEstimator):
         codes = self._impute(self._encode(X), "mode")
         encoder = self._columns
         rows, observed = encoder.decode(codes), encoder.read(self, X)
-        return self._to_frame(restore_numbers(rows, observed, encoder.names, encoder.types), X)
+        return self._to_frame(restore_numbers(rows, observed, encoder), X)
 
     @available_if(_has_gaussians)
     def marginals(self, X, *, quantiles=(0.05, 0.5, 0.95)):
@@ -165,6 +166,8 @@ class DensityClassifier(TableClassifier):
         ----------
         X : array-like or frame of shape (n_samples, n_features)
             Rows of numbers and categories. Missing entries (nan, None or NA) are integrated out.
+            A whole number that is not among detected categories has the probability of one
+            training row, with a warning.
 
         Returns
         -------
@@ -176,11 +179,12 @@ class DensityClassifier(TableClassifier):
         rows, encoder = self._columns.read(self, X), self._columns
         with np.errstate(divide="ignore"):
             parts = self._current_densities(), np.log(self.class_prior_)
+        unseen, rows = score_unseen_numbers(encoder, rows), hide_unseen_numbers(encoder, rows)
         logs = []
         for columns in cell_points(rows, encoder, self._cells):
             codes = encoder.encode(columns)
             logs.append(class_log_joint(*parts, codes) - encoder.log_scale(codes)[:, None])
-        return np.logaddexp.reduce(logs) - np.log(len(logs))
+        return np.logaddexp.reduce(logs) - np.log(len(logs)) + unseen[:, None]
 
     def score_samples(self, X):
         """Return the log-density ``log p(x)`` of each row under the mixture of class densities.
@@ -204,7 +208,8 @@ class DensityClassifier(TableClassifier):
         ----------
         X : array-like or frame of shape (n_samples, n_features)
             Rows of numbers and categories. nan, None and NA are missing entries. Categories that
-            were not seen during fit raise a ValueError.
+            were not seen during fit raise a ValueError. Whole numbers that are not among detected
+            categories count as missing, with a warning.
 
         Returns
         -------

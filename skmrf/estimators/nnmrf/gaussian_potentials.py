@@ -9,10 +9,10 @@ from ..._data.categories import merge_copies, to_floats
 from ..._data.column_types import (
     DISCRETE_TYPES,
     MAX_SPIKES,
-    declared_categories,
+    find_log_unseen,
     resolve_column_types,
 )
-from ..._data.frames import column_names, read_columns
+from ..._data.frames import column_names, declared_categories, read_columns
 from ..._data.mixed import find_discrete_categories
 from ..._data.numeric import find_linear_functions
 from ..._data.transforms import FARTHEST, ColumnTransform, TransformedColumns, learn_transform
@@ -171,7 +171,10 @@ def learn_transformed_columns(X, columns, names, column_types, categories, weigh
     is_linear = find_linear_functions(list(numeric.values()))
     for (j, x), linear in zip(numeric.items(), is_linear, strict=True):
         transforms[j] = learn_transform(x, weights, types[j], names[j], is_linear=linear)
-    return TransformedColumns(list(names), types, transforms, known)
+    parts = zip(np.flatnonzero(is_discrete).tolist(), known, declared, strict=True)
+    detected = {j: values for j, values, given in parts if given is None}
+    log_unseen = find_log_unseen(column_types, categories, names, columns, detected)
+    return TransformedColumns(list(names), types, transforms, known, log_unseen)
 
 
 @dataclass(frozen=True)
