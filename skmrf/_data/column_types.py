@@ -4,9 +4,18 @@ import re
 
 import numpy as np
 
+from .._utils.codes import MISSING
 from .._utils.parameters import show_list
 from .._utils.warn import warn_caller
-from .categories import GIVE_ALL, GIVE_TYPE, N_SHOWN, blank_unseen, is_number, missing_mask
+from .categories import (
+    GIVE_ALL,
+    GIVE_TYPE,
+    N_SHOWN,
+    blank_unseen,
+    encode,
+    is_number,
+    missing_mask,
+)
 from .frames import MAX_EXACT, TRUTH_VALUES
 from .frames import column_types as frame_types
 
@@ -426,39 +435,20 @@ def find_spikes(x, step, low, high):
     return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
 
 
-def find_log_unseen(column_types, categories, names, columns, found):
-    """Return the log-probability of a number that was not seen in fit, by column.
-
-    A new row can have another number than the training rows if the type and the categories of its
-    column are detected. The probability of each such number is that of one row of n + 1, if the
-    column has n observed entries.
-
-    Parameters
-    ----------
-    column_types : "auto", str, list of str, or dict
-        Types of the columns, as in :func:`resolve_column_types`.
-    categories : "auto" or list of lists
-        Categories of each categorical column. If they are given, there are no such numbers.
-    names : list
-        Names of the columns.
-    columns : list of ndarray of shape (n_rows,)
-        Training columns.
-    found : dict of int to ndarray
-        Categories of each column with categories that its data type does not declare.
-
-    Returns
-    -------
-    dict of int to float
-        Log-probabilities by column index. Other columns have no detected categories of numbers.
-    """
-    if not isinstance(categories, str):
-        return {}
+def find_detected(column_types, names):
+    """Return the indices of the columns whose types are detected."""
     given = _given_types(column_types, names)
-    return {
-        j: -float(np.log1p((~missing_mask(columns[j])).sum()))
-        for j, known in found.items()
-        if known.dtype.kind in "biuf" and given.get(j, "auto") == "auto"
-    }
+    return {j for j in range(len(names)) if given.get(j, "auto") == "auto"}
+
+
+def find_log_unseen(columns, known):
+    """Return the log-probability of a number that was not seen in fit, by column index.
+
+    It is that of one row of n + 1, if the column has n observed entries. The dict ``known`` has the
+    categories of each column whose type and categories are detected. Some may be no numbers.
+    """
+    counts = {j: (~missing_mask(columns[j])).sum() for j in known}
+    return {j: -float(np.log1p(counts[j])) for j, c in known.items() if c.dtype.kind in "biuf"}
 
 
 def find_unseen_numbers(encoder, columns):
@@ -499,3 +489,11 @@ def hide_unseen_numbers(encoder, columns):
             f"{GIVE_TYPE}{GIVE_ALL}."
         )
     return columns
+
+
+def encode_states(encoder, columns):
+    """Return the state codes of the columns with categories; missing entries are nan."""
+    columns = hide_unseen_numbers(encoder, columns)
+    names, read = ([v[j] for j in encoder.discrete] for v in (encoder.names, columns))
+    codes = encode(read, encoder.categories, names, has_types=True)
+    return np.where(codes == MISSING, np.nan, codes)

@@ -19,9 +19,10 @@ from .categories import (
 )
 from .column_types import (
     DISCRETE_TYPES,
+    encode_states,
+    find_detected,
     find_log_unseen,
     find_unseen_numbers,
-    hide_unseen_numbers,
     resolve_column_types,
 )
 from .frames import declared_categories
@@ -85,10 +86,7 @@ class Columns(TableEncoder):
                 x = (to_floats(columns[j], self.names[j]) - self.mean[k]) / self.scale[k]
             X[:, j] = np.clip(x, -MAX_STANDARDISED, MAX_STANDARDISED)
         if len(self.discrete):
-            columns = hide_unseen_numbers(self, columns)
-            names, read = ([v[j] for j in self.discrete] for v in (self.names, columns))
-            codes = encode(read, self.categories, names, has_types=True)
-            X[:, self.discrete] = np.where(codes == MISSING, np.nan, codes)
+            X[:, self.discrete] = encode_states(self, columns)
         return X
 
     def decode(self, X):
@@ -146,8 +144,9 @@ def learn_columns(X, columns, names, column_types, categories, weights=None):
     declared = declared_categories(X, mask)
     found = fit_columns(columns, names, mask, categories, weights, declared)
     parts = zip(found.discrete.tolist(), found.categories, declared, strict=True)
-    detected = {j: known for j, known, given in parts if given is None}
-    log_unseen = find_log_unseen(column_types, categories, names, columns, detected)
+    is_open = find_detected(column_types, names) if isinstance(categories, str) else ()
+    known = {j: c for j, c, given in parts if given is None and j in is_open}
+    log_unseen = find_log_unseen(columns, known)
     return replace(found, types=types, log_unseen=log_unseen)
 
 

@@ -5,16 +5,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtri
 
-from .._utils.codes import MISSING
-from .categories import TableEncoder, common_type, decode, encode, to_floats
+from .categories import TableEncoder, common_type, decode, to_floats
 from .column_types import (
     MAX_DECIMALS,
     MIN_ROWS,
     check_support,
+    encode_states,
     find_spikes,
     find_step,
     find_support,
-    hide_unseen_numbers,
 )
 from .numeric import find_far_values, median_and_scale
 
@@ -48,13 +47,16 @@ class ColumnTransform:
     :math:`-t \log(1 - e^{-(w-u)/t})`. The result z is standardised. Between a bound and a distance
     a where the transform is :math:`z_a`, it is replaced by :math:`z_a + \log(u / a) / k` with
     :math:`k = \varphi(z_a) / \Phi(z_a)`, so that x is about uniform there if z is standard normal.
-    Much nearer to the bound than a, all values have the same z, which is finite. Above a value b
-    with the slope d, the transform can be :math:`z_b + d h \log(1 + (x - b) / h)`.
+    Much nearer to the bound than a, all values have the same z, which is finite. At a soft bound,
+    :math:`\log(u / a)` is replaced by :math:`-2 \log(1 + (a - u) / 2a)`, also outside the bound.
+    Above a value b with the slope d, the transform can be :math:`z_b + d h \log(1 + (x - b) / h)`.
 
     Attributes
     ----------
     low, high : float
-        Bounds of the support, infinite if there are none.
+        Bounds, infinite if there are none.
+    is_soft : tuple of bool
+        Whether the density is positive below ``low``, and above ``high``.
     step : float
         Unit to which the column is rounded, 0 if it is not rounded.
     origin : float
@@ -64,7 +66,7 @@ class ColumnTransform:
     unit : float
         Unit of measurement of point masses: a density is a point mass divided by this unit.
     values : ndarray of shape (n_values,)
-        Distinct training values of a rounded column whose origin is not 0.
+        Distinct training values if the origin is not 0.
     spikes : ndarray of shape (n_spikes,)
         Values with a point mass.
     centre, scale, softness : float
@@ -72,19 +74,18 @@ class ColumnTransform:
     least : float
         Distance a from a bound, in units of the scale.
     start, length : float
-        Value b where a logarithmic upper tail begins, infinite if there is none. Up to the distance
-        h, the tail is about linear.
+        Value b where a logarithmic upper tail begins (infinite if there is none), and distance h.
     mean, deviation : float
         Mean and standard deviation before standardisation.
     extremes : tuple of float
         Smallest and largest transformed training value, without those far from all others.
     reach : tuple of float
-        Smallest and largest transformed value of a sample. Larger values would be far from all
-        training values of a column with a curved transform.
+        Smallest and largest transformed value of a sample of a column with a curved transform.
     """
 
     low: float = -np.inf
     high: float = np.inf
+    is_soft: tuple = (False, False)
     step: float = 0.0
     origin: float = 0.0
     noise: float = 0.0
@@ -112,13 +113,15 @@ class ColumnTransform:
     def forward(self, x):
         """Return the transformed values; values outside the bounds are -1e100 or 1e100."""
         z = np.asarray(self._standardise(self._curve(x)[0]))
-        for sign, bound in self._bounds:
+        for sign, bound, is_soft in self._bounds:
             with np.errstate(over="ignore"):
                 shares = np.asarray(sign * (x - bound) / (self.scale * self.least))
             is_near, (limit, rate) = shares < 1.0, self._tail(sign, bound)
-            logs = np.log(np.maximum(shares[is_near], MIN_SHARE))
+            near = np.maximum(shares[is_near], -LARGEST if is_soft else MIN_SHARE)
+            logs = -2.0 * np.log1p(0.5 - near / 2) if is_soft else np.log(near)
             z[is_near] = sign * (limit + logs / rate)
-        return np.where(x < self.low, -FARTHEST, np.where(x > self.high, FARTHEST, z))
+        z = np.where(x < self.support[0], -FARTHEST, z)
+        return np.where(x > self.support[1], FARTHEST, z)
 
     def limit(self, z):
         """Move extreme transformed values of a column with bounds near the training values.
@@ -133,8 +136,15 @@ class ColumnTransform:
 
     @property
     def _bounds(self):
-        """Finite bounds, each with the sign of the direction into the support."""
-        return [(s, bound) for s, bound in ((1, self.low), (-1, self.high)) if np.isfinite(bound)]
+        """Finite bounds, each with the sign of the direction inside, and whether it is soft."""
+        parts = zip((1, -1), (self.low, self.high), self.is_soft, strict=True)
+        return [part for part in parts if np.isfinite(part[1])]
+
+    @property
+    def support(self):
+        """Ends of the interval where the density is positive."""
+        low, high = self.is_soft
+        return -np.inf if low else self.low, np.inf if high else self.high
 
     def _tail(self, sign, bound):
         """Return the transformed value at the distance ``least`` from a bound, and the rate k.
@@ -149,11 +159,11 @@ class ColumnTransform:
         """Return the log-derivative of the transform at transformed values, 0 for nan."""
         z = np.where(np.isnan(z), 0.0, z)
         slopes = np.asarray(self._curve(self._invert(z))[1] - np.log(self.deviation))
-        for sign, bound in self._bounds:
+        for sign, bound, is_soft in self._bounds:
             limit, rate = self._tail(sign, bound)
-            is_near = sign * z < limit
-            log_distances = np.log(self.scale * self.least) + rate * (sign * z[is_near] - limit)
-            slopes[is_near] = -np.log(rate) - log_distances
+            is_near, scale = sign * z < limit, rate * self.scale * self.least
+            logs = rate * (sign * z[is_near] - limit)
+            slopes[is_near] = (0.5 * logs if is_soft else -logs) - np.log(scale)
         return slopes
 
     def inverse(self, z):
@@ -165,16 +175,17 @@ class ColumnTransform:
                 x = self._snap(x)
             elif self.step % 1.0:
                 x = np.round(x, MAX_DECIMALS + 2)
-        low, high = self.low + self.step / 2, self.high - self.step / 2
-        return np.clip(x, max(low, -LARGEST), min(high, LARGEST))
+        low, high = self.support
+        return np.clip(x, max(low + self.step / 2, -LARGEST), min(high - self.step / 2, LARGEST))
 
     def restore(self, z):
         """Convert transformed values to the column's units without rounding."""
         x = np.asarray(self._invert(z))
-        for sign, bound in self._bounds:
+        for sign, bound, is_soft in self._bounds:
             limit, rate = self._tail(sign, bound)
             is_near = sign * z < limit
-            shares = np.exp(rate * (sign * z[is_near] - limit))
+            logs = np.maximum(rate * (sign * z[is_near] - limit), -1000.0)
+            shares = 1.0 - 2.0 * np.expm1(-logs / 2) if is_soft else np.exp(logs)
             x[is_near] = bound + sign * shares * self.scale * self.least
         return x
 
@@ -229,7 +240,7 @@ class ColumnTransform:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def learn_transform(x, weights, kind, name="x", *, is_linear=False):
+def learn_transform(x, weights, kind, name="x", *, is_linear=False, is_detected=False):
     """Return the transform of a numeric column, learned from its values.
 
     Parameters
@@ -243,8 +254,9 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     name : str, default="x"
         Name of the column, for error messages.
     is_linear : bool, default=False
-        Whether to learn a transform that is as close to linear as possible. Columns of the type
-        "bounded" then have no bounds.
+        Whether to learn an almost linear transform. "bounded" columns then have no bounds.
+    is_detected : bool, default=False
+        Whether the type is detected. The bounds of "bounded" are then soft, except 0, 1 and 100.
 
     Returns
     -------
@@ -259,10 +271,11 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     spikes = find_spikes(x, step, low, high)
     if not step and len(spikes) > 1:
         unit = float(np.diff(spikes).min())
-    is_continuous = ~np.isin(x, spikes)
-    x, weights = x[is_continuous], weights[is_continuous]
+    is_spike, soft = np.isin(x, spikes), is_detected and kind == "bounded"
+    x, weights = x[~is_spike], weights[~is_spike]
     parts = {"low": low - step / 2, "high": high + step / 2, "step": step}
     parts |= {"unit": unit, "origin": origin, "spikes": spikes}
+    parts["is_soft"] = soft and low != 0.0, soft and high not in (1.0, 100.0)
     parts["values"] = np.unique(x) if origin else np.zeros(0)
     if len(np.unique(x)) < 2:
         return _without_shape(parts, np.append(x, spikes))
@@ -274,8 +287,7 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False):
     parts |= {"centre": centre, "scale": scale, "least": positive.min(initial=np.inf) / 2}
     transform, is_far = _separate_far_values(x, weights, parts, is_linear, is_far)
     z = transform.forward(x)
-    is_finite = np.isfinite(transform.mean + transform.deviation) and np.abs(z).max() < FARTHEST
-    if not is_finite:
+    if not np.isfinite(transform.mean + transform.deviation) or np.abs(z).max() >= FARTHEST:
         raise ValueError(
             f"Column {name!r} holds {float(x[np.argmax(np.abs(x))])!r}, which is too large. If the "
             "value is an error, replace it by nan; otherwise divide the column by a power of ten."
@@ -300,13 +312,14 @@ def _with_tail(transform, z):
 def _find_reach(transform, x):
     """Return the smallest and the largest transformed value of a sample, given all values.
 
-    Rounded values and few values show little of the tails, so samples are at most three ranges
-    outside.
+    If values are few or rounded, samples are at most three ranges outside.
     """
     if transform.softness == TAIL_SOFTNESS[0]:  # samples of linear transforms are never far
         return -np.inf, np.inf
     z, width = transform.forward(x), MAX_REACH * np.ptp(x)
     low, high = float(z.min()) - MARGIN, float(z.max()) + MARGIN
+    if transform.is_soft[0] and x.min() >= 0.0:
+        low = max(low, float(transform.forward(0.0)))
     if not width or (not transform.step and len(x) >= MIN_ROWS):
         return low, high
     ends = transform.forward(np.array([x.min() - width, x.max() + width]))
@@ -355,8 +368,7 @@ def _select_softness(x, weights, parts, is_linear):
 def _log_rounded_density(transform, x):
     """Return the log of the mean density of the values that are rounded to each value.
 
-    The transformed values have a standard normal distribution. At the value itself, the density of
-    repeated values would be largest with a transform that is steep there.
+    At the value itself, the density would be largest with a transform that is steep there.
     """
     low, high = (x + sign * transform.step / 2 for sign in (-1, 1))
     low, high = (transform._standardise(transform._curve(ends)[0]) for ends in (low, high))
@@ -449,18 +461,14 @@ class TransformedColumns(TableEncoder):
             if len(transform.spikes):
                 X[:, n + self.spiked.index(j)] = states
         if len(self.discrete):
-            columns = hide_unseen_numbers(self, columns)
-            names, read = ([v[j] for j in self.discrete] for v in (self.names, columns))
-            codes = encode(read, self.categories, names, has_types=True)
-            X[:, self.discrete] = np.where(codes == MISSING, np.nan, codes)
+            X[:, self.discrete] = encode_states(self, columns)
         return X
 
     def hide_far(self, X):
         """Return encoded training rows without the numbers that are far from all others."""
         X = X.copy()
         for j, transform in self.transforms.items():
-            lowest, highest = transform.extremes
-            X[(X[:, j] < lowest) | (X[:, j] > highest), j] = np.nan
+            X[np.abs(X[:, j] - np.clip(X[:, j], *transform.extremes)) > 0, j] = np.nan
         return X
 
     def limit(self, X):

@@ -9,8 +9,8 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from scipy.stats import norm
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_score
 
 from skmrf import (
     CRF,
@@ -25,7 +25,7 @@ from skmrf import (
     NNMRFClassifier,
     NNMRFDensity,
 )
-from skmrf._data.column_types import find_column_types
+from skmrf._data.transforms import FARTHEST, learn_transform
 from skmrf.energies import FactorGraph
 from skmrf.training import fit_energy
 
@@ -528,27 +528,32 @@ def test_numbers_that_detected_categories_do_not_have(model, seed):
             strict.score_samples(rows[:1])
 
 
-def test_counts_survive_cross_validation(seed):
-    """The largest counts, and all of a rare column, can be in the same fold."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(200) % 2
-    X = rng.poisson([0.02, 0.1, 0.3, 0.3, 0.6, 1.0], (200, 6)).astype(float)
-    X[0] += 4.0
-    for model in (
-        NNMRFDensity(GaussianPotentials(1), random_state=seed),
-        NNMRFBayesClassifier("gaussian"),
-    ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            scores = cross_val_score(model, X, y, cv=5, error_score="raise")
-        assert np.isfinite(scores).all()
+# Rows outside the bounds of the training rows -------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", [1000.0, 5000.0])
-def test_rounded_salaries_are_numbers(unit, seed):
+@pytest.mark.parametrize(("low", "high"), [(2.0, 9.0), (-1.0, 1.0), (-40.0, -10.0)])
+def test_densities_are_positive_beyond_detected_bounds(low, high, seed):
+    """Inside the bounds, the density is that of the given type "bounded"."""
     rng = np.random.default_rng(seed)
-    draws = unit * np.rint(rng.normal(10.0, 2.4, (30, 400)))
-    codes = unit * rng.integers(1, 13, (30, 400))
-    found = [find_column_types(x[:, None], [x])[0] for x in draws]
-    assert np.mean([kind == "integer" for kind in found]) > 0.8
-    assert all(find_column_types(x[:, None], [x]) == ["categorical"] for x in codes)
+    x, margin = rng.uniform(low, high, 500), 0.1 * (high - low)
+    x[:2] = low, high  # the detected bounds are outside
+    hard, soft = (
+        learn_transform(x, np.ones(500), "bounded", is_detected=is_detected)
+        for is_detected in (False, True)
+    )
+    if soft.low == 0.0 or soft.high == 100.0:
+        pytest.skip("The values are not near both ends by chance.")
+    inside = np.linspace(low, high, 200)
+    np.testing.assert_allclose(soft.forward(inside), hard.forward(inside))
+    np.testing.assert_allclose(
+        soft.log_slope(soft.forward(inside)), hard.log_slope(hard.forward(inside))
+    )
+    grid = np.linspace(low - margin, high + margin, 2001)
+    z = soft.forward(grid)
+    assert (np.diff(z) > 0).all()
+    assert np.abs(soft.forward(np.array([low - 1e9, high + 1e9]))).max() < 50.0
+    np.testing.assert_allclose(soft.inverse(z), grid, rtol=1e-6, atol=1e-6)
+    slopes = np.log(np.gradient(z, grid))[[20, -21]]
+    np.testing.assert_allclose(slopes, soft.log_slope(z[[20, -21]]), atol=0.01)
+    assert norm.cdf(soft.forward(low - margin)) + norm.sf(soft.forward(high + margin)) < 0.01
+    assert np.abs(hard.forward(np.array([low - margin, high + margin]))).min() == FARTHEST

@@ -13,6 +13,8 @@ import pytest
 from capabilities import CAPABILITIES, EXCEPTIONS, cases
 from numpy.testing import assert_allclose
 from scipy import stats
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import skmrf
@@ -22,6 +24,7 @@ from skmrf import (
     BoltzmannMachine,
     CRBMStructuredPredictor,
     DiscreteMRF,
+    GaussianPotentials,
     MRFImputer,
     MRFStructureLearner,
     NetworkPotentials,
@@ -29,6 +32,7 @@ from skmrf import (
     NNMRFClassifier,
     NNMRFDensity,
 )
+from skmrf._data.column_types import find_column_types
 from skmrf._kernels._jit import read_only
 from skmrf._kernels.gaussians import cell_log_densities
 from skmrf.learners import CD, PCD, CDPercLoss, Variational
@@ -302,3 +306,51 @@ def test_capability_table_of_the_documentation(monkeypatch):
         supported = set(ESTIMATORS) - names if estimators.startswith("all") else names
         assert supported == {name for name in ESTIMATORS if (name, feature) not in EXCEPTIONS}
     sys.modules.pop("generate", None)
+
+
+# Cross-validation of densities with default types of columns ------------------------------------
+
+
+def test_counts_survive_cross_validation(seed):
+    """The largest counts, and all of a rare column, can be in the same fold."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(200) % 2
+    X = rng.poisson([0.02, 0.1, 0.3, 0.3, 0.6, 1.0], (200, 6)).astype(float)
+    X[0] += 4.0
+    for model in (
+        NNMRFDensity(GaussianPotentials(1), random_state=seed),
+        NNMRFBayesClassifier("gaussian"),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scores = cross_val_score(model, X, y, cv=5, error_score="raise")
+        assert np.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("unit", [1000.0, 5000.0])
+def test_rounded_salaries_are_numbers(unit, seed):
+    rng = np.random.default_rng(seed)
+    draws = unit * np.rint(rng.normal(10.0, 2.4, (30, 400)))
+    codes = unit * rng.integers(1, 13, (30, 400))
+    found = [find_column_types(x[:, None], [x])[0] for x in draws]
+    assert np.mean([kind == "integer" for kind in found]) > 0.8
+    assert all(find_column_types(x[:, None], [x]) == ["categorical"] for x in codes)
+
+
+def test_scores_of_columns_with_blurred_ends_are_finite(seed):
+    """Noise can move held-out rows beyond the detected bounds. Samples are rarely there."""
+    rng, n_bounded = np.random.default_rng(seed), 0
+    for _ in range(4):
+        x = rng.uniform(-1.0, 1.0, (900, 2)) + [0.0, 0.01] * rng.normal(size=(900, 2))
+        model = NNMRFDensity(GaussianPotentials(1), random_state=seed).fit(x[:600])
+        n_bounded += model.column_types_ == ["bounded", "bounded"]
+        found = model.score_samples(np.r_[x[600:], [[1.3, 0.0], [0.0, -1.3]]])
+        strict = clone(model).set_params(column_types="bounded").fit(x[:600])
+        logs = strict.score_samples(x[600:])
+        if model.column_types_ == ["bounded", "bounded"]:
+            assert np.isfinite(found).all()
+            assert strict.score_samples([[1.3, 0.0]])[0] == -np.inf
+            assert np.abs((found[:-2] - logs)[np.isfinite(logs)].mean()) < 0.02
+            draws = model.sample(1000, random_state=seed)
+            assert (np.abs(draws).max(axis=1) > 1.2).mean() < 0.01
+    assert n_bounded > 0

@@ -9,6 +9,7 @@ from ..._data.categories import merge_copies, to_floats
 from ..._data.column_types import (
     DISCRETE_TYPES,
     MAX_SPIKES,
+    find_detected,
     find_log_unseen,
     resolve_column_types,
 )
@@ -162,6 +163,7 @@ def learn_transformed_columns(X, columns, names, column_types, categories, weigh
     """
     types = resolve_column_types(column_types, X, columns, names)
     is_discrete, transforms = np.isin(types, DISCRETE_TYPES), {}
+    detected = find_detected(column_types, names)
     declared = declared_categories(X, is_discrete)
     known = find_discrete_categories(columns, names, is_discrete, categories, declared)
     numeric = {j: to_floats(columns[j], names[j]) for j in np.flatnonzero(~is_discrete).tolist()}
@@ -170,10 +172,12 @@ def learn_transformed_columns(X, columns, names, column_types, categories, weigh
             raise ValueError(f"Column {names[j]!r} has no observed entry; drop it.")
     is_linear = find_linear_functions(list(numeric.values()))
     for (j, x), linear in zip(numeric.items(), is_linear, strict=True):
-        transforms[j] = learn_transform(x, weights, types[j], names[j], is_linear=linear)
+        options = {"is_linear": linear, "is_detected": j in detected}
+        transforms[j] = learn_transform(x, weights, types[j], names[j], **options)
     parts = zip(np.flatnonzero(is_discrete).tolist(), known, declared, strict=True)
-    detected = {j: values for j, values, given in parts if given is None}
-    log_unseen = find_log_unseen(column_types, categories, names, columns, detected)
+    is_open = detected if isinstance(categories, str) else ()
+    seen = {j: values for j, values, given in parts if given is None and j in is_open}
+    log_unseen = find_log_unseen(columns, seen)
     return TransformedColumns(list(names), types, transforms, known, log_unseen)
 
 
@@ -237,7 +241,8 @@ def _cell_ends(transform, x):
     """Return the transformed ends of the cells of values, shape (n_values, 2)."""
     ends = np.stack([x - transform.step / 2, x + transform.step / 2], axis=1)
     margin = MAX_GAP * transform.step
-    is_below, is_above = ends < transform.low + margin, ends > transform.high - margin
+    low, high = transform.support
+    is_below, is_above = ends < low + margin, ends > high - margin
     return np.where(is_below, -np.inf, np.where(is_above, np.inf, transform.forward(ends)))
 
 
