@@ -11,7 +11,7 @@ from .._utils.codes import MAX_STATES, MISSING, STATE
 from .._utils.parameters import show_list
 from .._utils.rows import find_copies, find_unique_rows
 from .._utils.warn import warn_caller
-from .frames import MAX_EXACT, MappedColumns, as_columns, read_columns
+from .frames import MAX_EXACT, MappedColumns, as_columns, read_columns, to_double
 
 __all__ = [
     "CategoryEncoder",
@@ -149,7 +149,7 @@ def to_floats(column, name):
     absent = missing_mask(column)
     out = np.full(len(column), np.nan)
     try:
-        out[~absent] = column[~absent].astype(float)
+        out[~absent] = to_double(column[~absent])
     except TypeError:
         value = next(v for v in column[~absent].tolist() if not is_number(v))
         raise TypeError(
@@ -213,7 +213,7 @@ def _has_fine_values(column):
     Rounded numbers are on a grid. Years fill one.
     """
     values = _to_numeric(column[~missing_mask(column)])
-    values = values.astype(float) if values.dtype.kind in "iuf" else np.zeros(0)
+    values = to_double(values) if values.dtype.kind in "iuf" else np.zeros(0)
     values = values[np.isfinite(values)]
     largest = max(np.abs(values).max(initial=0.0), LEAST)
     values = np.unique(values / largest)  # their differences do not overflow

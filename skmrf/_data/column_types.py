@@ -16,7 +16,7 @@ from .categories import (
     is_number,
     missing_mask,
 )
-from .frames import MAX_EXACT, TRUTH_VALUES
+from .frames import MAX_EXACT, TRUTH_VALUES, to_double
 from .frames import column_types as frame_types
 
 COLUMN_TYPES = (
@@ -254,7 +254,7 @@ def _observed_numbers(column):
     observed = column[~missing_mask(column)] if column.dtype.kind in "OiufU" else ()
     try:
         x = np.array(observed.tolist() if column.dtype == object else observed)
-        values = x if x.dtype.kind in "iu" else np.asarray(observed, dtype=float)
+        values = x if x.dtype.kind in "iu" else to_double(np.asarray(observed))
     except (OverflowError, TypeError, ValueError):
         return np.zeros(0)
     return values if np.isfinite(values).all() else np.zeros(0)

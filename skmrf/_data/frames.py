@@ -59,6 +59,26 @@ def as_array(X):
     return array
 
 
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
+def to_double(values):
+    """Return numbers in double precision. Rounded numbers stay the same decimal numbers.
+
+    The float32 number nearest to 0.1 becomes 0.1, not 0.10000000149. Numbers that need more decimal
+    digits are converted exactly.
+    """
+    out, dtype = values.astype(float), values.dtype
+    if dtype.kind != "f" or dtype.itemsize >= out.itemsize:
+        return out
+    size, precision = np.floor(np.log10(np.abs(out))), np.finfo(dtype).precision
+    for n_digits in (precision + 1, precision):  # fewer digits are preferred
+        places = n_digits - 1 - np.where(np.isfinite(size), size, 0.0)
+        unit = 10.0 ** np.abs(places)  # exact, unlike its inverse
+        decimal = np.rint(np.where(places > 0, out * unit, out / unit))
+        decimal = np.where(places > 0, decimal / unit, decimal * unit)
+        out = np.where(decimal.astype(dtype) == values, decimal, out)
+    return out
+
+
 def plain_array(X):
     """Return an array without a mask and with a data type of numpy, and other tables unchanged.
 

@@ -219,7 +219,7 @@ def restore_numbers(values, columns, encoder):
         if kind not in DISCRETE_TYPES:
             x = to_floats(columns[j], encoder.names[j])
             is_kept = x == np.rint(x) if kind == "integer" else ~np.isnan(x)
-            values[is_kept, j] = x[is_kept]
+            values[is_kept, j] = columns[j][is_kept].astype(float)
     return values
 
 

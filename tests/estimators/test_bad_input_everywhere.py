@@ -25,6 +25,7 @@ from skmrf import (
     NNMRFClassifier,
     NNMRFDensity,
 )
+from skmrf._data.frames import to_double
 from skmrf._data.transforms import FARTHEST, learn_transform
 from skmrf.energies import FactorGraph
 from skmrf.training import fit_energy
@@ -526,6 +527,36 @@ def test_numbers_that_detected_categories_do_not_have(model, seed):
         strict = clone(model).set_params(**given).fit(X, np.arange(240) // 8 % 2)
         with pytest.raises(ValueError, match=r"Column 1 has the category 2\.0, which was not"):
             strict.score_samples(rows[:1])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_rounded_numbers_of_short_floats_are_the_same_decimal_numbers(dtype, seed):
+    rng, digits = np.random.default_rng(seed), np.finfo(dtype).precision
+    for places in range(digits + 2):
+        x = rng.integers(-(10**digits), 10**digits, 500) / 10.0**places
+        np.testing.assert_array_equal(to_double(x.astype(dtype)), x)
+    x = rng.normal(size=500).astype(dtype)
+    np.testing.assert_array_equal(to_double(x).astype(dtype), x)
+    special = np.array([0.0, -0.0, np.nan, np.inf, -np.inf], dtype)
+    np.testing.assert_array_equal(to_double(special), special.astype(float))
+
+
+@pytest.mark.parametrize("kind", ["zeros", "cap", "spike"])
+def test_float32_rows_have_the_scores_of_float64_rows(kind, seed):
+    rng = np.random.default_rng(seed)
+    is_same, x = rng.random((300, 2)) < 0.3, rng.lognormal(size=(300, 2))
+    X = {
+        "zeros": np.where(is_same, 0.0, x).round(2),
+        "cap": np.minimum(x, 1.1).round(5),
+        "spike": np.where(is_same, 0.1, np.log(x)).round(5),
+    }[kind]
+    rows = X.astype(np.float32)
+    model = NNMRFDensity(GaussianPotentials(1), random_state=seed)
+    double, single = clone(model).fit(X), clone(model).fit(rows)
+    expected = double.score_samples(X)
+    for found in (double.score_samples(rows), single.score_samples(rows), single.score_samples(X)):
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+    np.testing.assert_array_equal(double.predict(rows), rows)
 
 
 # Rows outside the bounds of the training rows -------------------------------------------------

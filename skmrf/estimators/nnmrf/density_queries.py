@@ -126,7 +126,7 @@ class TableDensity(EnergyEstimator):
         for j in self._columns.transforms:
             x = to_floats(columns[j], self._columns.names[j])
             is_observed = ~np.isnan(x)
-            found[j][is_observed] = x[is_observed, None]
+            found[j][is_observed] = columns[j][is_observed, None].astype(float)
         return found
 
     @property
