@@ -137,15 +137,16 @@ def find_column_types(X, columns, *, by_dtype=True):
     leading zeros. Whole numbers of an array are "categorical" if there are at most 20 distinct
     values that look like codes, otherwise "integer". These do not look like codes: counts, which
     have few rows with the largest numbers; negative and positive numbers that have few rows at both
-    ends; and numbers above 9 whose distinct values are more than half of the rows. Whole numbers of
-    a frame are "integer", unless there are at most two distinct values. If all data types of a
-    frame are integers, or all are floats, they do not distinguish numbers from codes of categories.
-    The frame is then treated like an array. pandas stores integers with missing entries as floats,
-    so a column of floats counts as integers if it has missing entries and whole numbers only,
-    unless another column of floats has whole numbers without missing entries. Other columns are
-    "bounded" if their values fill the range from 0 to 1, or if many values are near the smallest
-    and near the largest value, and are not rarer towards the ends. They are "non-negative" if no
-    value is negative, and otherwise "continuous".
+    ends; and numbers above 9 whose distinct values are more than half of the rows. Numbers above 9
+    are divided by their greatest common divisor before. Whole numbers of a frame are "integer",
+    unless there are at most two distinct values. If all data types of a frame are integers, or all
+    are floats, they do not distinguish numbers from codes of categories. The frame is then treated
+    like an array. pandas stores integers with missing entries as floats, so a column of floats
+    counts as integers if it has missing entries and whole numbers only, unless another column of
+    floats has whole numbers without missing entries. Other columns are "bounded" if their values
+    fill the range from 0 to 1, or if many values are near the smallest and near the largest value,
+    and are not rarer towards the ends. They are "non-negative" if no value is negative, and
+    otherwise "continuous".
 
     Parameters
     ----------
