@@ -20,7 +20,7 @@ from skmrf import DiscreteMRF, NetworkPotentials, NNMRFBayesClassifier, NNMRFDen
 from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
-from skmrf.estimators.nnmrf import bayes_classifier
+from skmrf.estimators.nnmrf import bayes_classifier, initial_energy
 from skmrf.estimators.nnmrf.bayes_classifier import warn_if_slow
 from skmrf.estimators.nnmrf.gaussian_base import (
     DIAGONAL_SHARES,
@@ -437,19 +437,65 @@ def test_default_classifier_selects_the_potentials_by_held_out_rows(kind, seed):
     np.testing.assert_array_equal(chosen.predict_proba(X), same.predict_proba(X))
 
 
+def record_fits(monkeypatch):
+    """Return a list that receives the densities of each training of networks of all classes."""
+    fits, learn = [], NNMRFBayesClassifier._learn_densities
+
+    def record(*given):
+        fits.append(learn(*given))
+        return fits[-1]
+
+    monkeypatch.setattr(NNMRFBayesClassifier, "_learn_densities", record)
+    return fits
+
+
 @pytest.mark.parametrize(
     ("clear_gain", "n_trials"), [(3.0, 1), pytest.param(np.inf, 3, marks=pytest.mark.long)]
 )
 def test_a_clear_difference_ends_the_trials(clear_gain, n_trials, seed, monkeypatch):
     """One trial shows that two moons are far from Gaussian. Then networks learn all rows."""
-    fits, learn = [], NNMRFBayesClassifier._learn_densities
+    fits = record_fits(monkeypatch)
     monkeypatch.setattr(bayes_classifier, "CLEAR_GAIN", clear_gain)
-    monkeypatch.setattr(
-        NNMRFBayesClassifier, "_learn_densities", lambda *given: fits.append(1) or learn(*given)
-    )
     X, y = make_moons(400, noise=0.05, random_state=seed)
     NNMRFBayesClassifier(random_state=seed).fit(X, y)
     assert len(fits) == n_trials + 1
+
+
+def test_default_classifier_limits_the_work_of_networks(seed, monkeypatch):
+    """Trials and the last training have at most the updates that the limit allows."""
+    fits, limit = record_fits(monkeypatch), 10_000
+    monkeypatch.setattr(initial_energy, "MAX_WORK", limit)
+    X, y = make_moons(400, noise=0.05, random_state=seed)
+    NNMRFBayesClassifier(random_state=seed).fit(X, y)
+    work = initial_energy.UPDATE_WORK + 3  # two networks of columns, one of a pair
+    updates = [sum(density.history_["n_updates"][-1] for density in fit) for fit in fits]
+    assert len(fits) == 2
+    assert all(0.8 * limit < work * n <= limit for n in updates)
+    monkeypatch.setattr(initial_energy, "MAX_WORK", limit // 4)
+    few = NNMRFBayesClassifier(random_state=seed).fit(X, y)
+    assert len(fits) == 2
+    assert not any(hasattr(density, "energy_") for density in few.densities_)
+
+
+def test_default_classifier_has_no_networks_if_they_are_slow(seed, monkeypatch):
+    """Tables with 60 columns, or with many classes, have too many networks."""
+    fits, rng = record_fits(monkeypatch), np.random.default_rng(seed)
+    for n_columns, n_classes in ((60, 2), (14, 30)):
+        y = np.arange(180) % n_classes
+        X = rng.normal(size=(180, n_columns)) + y[:, None]
+        NNMRFBayesClassifier(random_state=seed).fit(X, y)
+    assert not fits
+
+
+@pytest.mark.long
+def test_default_classifier_trains_networks_of_classes_on_all_rows(seed, monkeypatch):
+    """No rows are held out for early stopping, and the number of updates is limited."""
+    fits = record_fits(monkeypatch)
+    X, y = make_moons(1400, noise=0.05, random_state=seed)
+    NNMRFBayesClassifier(random_state=seed).fit(X, y)
+    densities = [density for fit in fits for density in fit]
+    assert not any(density.potentials.early_stopping for density in densities)
+    assert all(density.history_["n_updates"][-1] <= 510 for density in densities)
 
 
 @pytest.mark.parametrize("smallest", [1.0, 1e-320])

@@ -23,7 +23,6 @@ from ..._data.numeric import hide_far_values
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_flag, check_generator
 from ..._utils.warn import warn_caller
-from ...learners.initial_mixture import impute_normal
 from ...training.part_reports import PartReports
 from ...training.regularization import gain_over_reference
 from ...variational.mixtures import Mixture
@@ -42,13 +41,14 @@ from .gaussian_base import (
     select_class_shrinkage,
 )
 from .gaussian_potentials import identity_encoder, set_mixture
-from .initial_energy import class_rate, resolve_edges, shrinkage_target
+from .initial_energy import class_rate, plan_training, resolve_edges, shrinkage_target
 from .label_members import LabelRows, assign_folds
-from .potentials import GaussianPotentials
+from .potentials import GaussianPotentials, TrainingPlan
+from .scores import impute_class_numbers, impute_unobserved_columns
 
 MAX_COLUMNS = 150  # of a graph that is not complete
 CLEAR_GAIN = 3.0  # standard errors
-MAX_ENTRIES_OF_THREE_TRIALS = 10_000  # of the table; the log loss of few rows has a large error
+MAX_ENTRIES_OF_TRIALS = 10_000  # of the table; the log loss of few rows has a large error
 MAX_COLUMNS_OF_NETWORKS = 60
 
 
@@ -76,10 +76,12 @@ class NNMRFBayesClassifier(DensityClassifier):
     potentials : {"auto", "gaussian", "network"} or NetworkPotentials, default="auto"
         Potentials of the densities.
 
-        - "auto": Gaussian with more than 60 columns. Otherwise both kinds are learned from four
+        - "auto": Gaussian with more than 60 columns, or if networks need too much work (about 50
+          columns with two classes, or 35 with four). Otherwise both kinds are learned from four
           fifths of the rows, and the kind with the smaller log loss of the other rows is selected.
           In small tables, up to three different fifths are left out, until the difference is clear.
-          Networks are also selected if there is a single class.
+          Large tables have fewer updates of the networks, and no class holds out rows for early
+          stopping. Networks are also selected if there is a single class.
         - "gaussian": Gaussian, with shrunk means and covariances.
         - "network": :class:`~skmrf.NetworkPotentials` with default parameters. They are better for
           densities, outliers and samples, because the shrinkage of Gaussians is selected for class
@@ -215,20 +217,20 @@ class NNMRFBayesClassifier(DensityClassifier):
             networks = self._check_networks()
             table, cells = self._read_table(X, y, sample_weight, networks)
             priors = check_priors(self.priors, table.shares)
-            kinds = self._candidate_kinds(table)
-            n_fits = 1 + (len(kinds) > 1) * _number_of_trials(table)
+            plan, kinds = self._plan(networks, table)
+            n_fits = 1 + plan.n_trials
             reports = PartReports(self, X, y, n_fits * len(table.classes))
             rng = check_generator(self.random_state)
             rng = reports.begin(rng, *table[:-1], vars(table.columns))
             seeds, trial_seeds = rng.integers(2**31, size=(2, len(table.classes))).tolist()
             if len(kinds) > 1:
-                kinds = [self._select_kind(networks, table, trial_seeds, reports)]
+                kinds = [self._select_kind(plan, table, trial_seeds, reports)]
             if kinds[0] == "gaussian":
                 names = "density of a class", "densities of classes"
                 tasks = _gaussian_tasks(networks, table, self.verbose)
                 densities = reports.learn(*names, _set_gaussian, tasks, brief=_set_gaussian)
             else:
-                densities = self._learn_densities(networks, table, seeds, reports)
+                densities = self._learn_densities(plan, table, seeds, reports)
             fitted = {
                 "classes_": table.classes,
                 "class_prior_": priors,
@@ -281,16 +283,17 @@ class NNMRFBayesClassifier(DensityClassifier):
         networks._make_learner(name)
         return networks
 
-    def _learn_densities(self, networks, table, seeds, reports):
+    def _learn_densities(self, plan, table, seeds, reports):
         """Return the fitted density of each class with networks."""
+        networks = plan.networks
         warn_if_slow(networks.graph, table.rows.shape[1])
-        rows = _impute_unobserved_columns(table.rows, table.labels)
+        rows = impute_unobserved_columns(table.rows, table.labels)
         shared = _shared_parameters(networks, table._replace(rows=rows))
         columns = _column_parameters(table.columns)
         tasks = []
         for k, seed in enumerate(seeds):
             here = table.labels == k
-            rate = class_rate(networks, int(here.sum()))
+            rate = class_rate(networks, int(here.sum()), plan.max_updates)
             potentials = clone(networks).set_params(**shared, learning_rate=rate)
             model = NNMRFDensity(potentials, **columns, random_state=seed, verbose=self.verbose)
             weights = None if table.weights is None else table.weights[here]
@@ -301,25 +304,34 @@ class NNMRFBayesClassifier(DensityClassifier):
             warnings.filterwarnings("ignore", message=DEGENERATE)
             return reports.learn(*names, NNMRFDensity.fit, tasks, **options)
 
-    def _candidate_kinds(self, table):
-        """Return the kinds of potentials between which held-out rows select."""
+    def _plan(self, networks, table):
+        """Return the training of networks, and the potentials among which held-out rows select."""
+        plan, n_columns = TrainingPlan(networks), table.rows.shape[1]
         if not isinstance(self.potentials, str) or self.potentials == "network":
-            return ["network"]
-        if self.potentials == "gaussian" or table.rows.shape[1] > MAX_COLUMNS_OF_NETWORKS:
-            return ["gaussian"]
-        return ["gaussian", "network"] if len(table.classes) > 1 else ["network"]
+            return plan, ["network"]
+        if self.potentials == "gaussian" or n_columns > MAX_COLUMNS_OF_NETWORKS:
+            return plan, ["gaussian"]
+        if len(table.classes) == 1:
+            return plan, ["network"]
+        limited = plan_training(networks, np.bincount(table.labels), n_columns)
+        if limited is None:
+            return plan, ["gaussian"]
+        if table.rows.size > MAX_ENTRIES_OF_TRIALS:
+            limited = limited._replace(n_trials=1)
+        return limited, ["gaussian", "network"]
 
-    def _select_kind(self, networks, table, seeds, reports):
+    def _select_kind(self, plan, table, seeds, reports):
         """Return the better kind for left-out rows; trials end if the difference is clear."""
         rows = _labelled_rows(table)
         folds = assign_folds(table.labels, N_FOLDS, np.random.default_rng(0))
-        rows = rows._replace(folds=np.where(folds < _number_of_trials(table), folds, -1))
+        rows = rows._replace(folds=np.where(folds < plan.n_trials, folds, -1))
         targets, scores, tried = rows.smoothed_targets(), np.zeros((2, len(rows.weights))), []
         for kept, left in label_folds(rows):
             weights = None if table.weights is None else table.weights[kept]
             part = table._replace(rows=table.rows[kept], labels=table.labels[kept], weights=weights)
-            gaussians = [_set_gaussian(*t) for t in _gaussian_tasks(networks, part, self.verbose)]
-            network = self._learn_densities(networks, part, seeds, reports)
+            tasks = _gaussian_tasks(plan.networks, part, self.verbose)
+            gaussians = [_set_gaussian(*task) for task in tasks]
+            network = self._learn_densities(plan, part, seeds, reports)
             if reports.interrupted:
                 return "gaussian"
             for score, models in zip(scores, (gaussians, network), strict=True):
@@ -331,11 +343,6 @@ class NNMRFBayesClassifier(DensityClassifier):
             if abs(gain) > CLEAR_GAIN * error:
                 break
         return "network" if gain > 0.0 else "gaussian"
-
-
-def _number_of_trials(table):
-    """Return how many fifths of the rows are left out, in turn, to select the potentials."""
-    return 3 if table.rows.size <= MAX_ENTRIES_OF_THREE_TRIALS else 1
 
 
 def _labelled_rows(table):
@@ -410,23 +417,6 @@ def _check_classes(rows, labels, classes, columns):
         warn_degenerate(here, rest, columns.names, f" in class {label!r}")
 
 
-def _impute_unobserved_columns(rows, labels):
-    """Impute a column in the rows of a class if the class has no observed entry of the column.
-
-    The imputed values are quantiles of the column over all classes, in random order. Other missing
-    entries stay missing.
-    """
-    out, rng = rows.copy(), np.random.default_rng(0)
-    for k in range(labels.max() + 1):
-        here = np.flatnonzero(labels == k)
-        for j in np.flatnonzero(np.isnan(rows[here]).all(axis=0)):
-            observed = rows[~np.isnan(rows[:, j]), j]
-            shares = (rng.permutation(len(here)) + 0.5) / len(here)
-            if len(observed):  # categories of a data type may have no observed entry at all
-                out[here, j] = np.quantile(observed, shares, method="nearest")
-    return out
-
-
 def _hide_far_values(codes, columns, labels, weights):
     """Return rows without numbers that are far from all others of their class, and the encoder.
 
@@ -468,7 +458,7 @@ def _shared_parameters(networks, table):
         parameters["graph"] = resolve_edges(networks.graph, None, columns.names).tolist()
     if networks.base != "gaussian":
         return parameters
-    rows = _impute_numbers(table.rows[:, columns.continuous], table.labels, table.weights)
+    rows = impute_class_numbers(table.rows[:, columns.continuous], table.labels, table.weights)
     labels = table.labels
     weights = np.ones(len(rows)) if table.weights is None else table.weights
     target, shrinkage = shrinkage_target(networks.prior_covariance, columns), networks.shrinkage
@@ -477,16 +467,6 @@ def _shared_parameters(networks, table):
     if shrinkage == "auto":
         shrinkage = select_class_shrinkage(rows, labels, weights, target)
     return parameters | {"prior_covariance": target, "shrinkage": shrinkage}
-
-
-def _impute_numbers(X, labels, weights):
-    """Impute missing numbers by draws from a normal distribution of each class."""
-    weights = np.ones(len(X)) if weights is None else weights
-    X, numbers, rng = X.copy(), np.zeros(X.shape[1], int), np.random.default_rng(0)
-    for k in range(labels.max() + 1):
-        here = labels == k
-        X[here] = impute_normal(X[here], numbers, weights[here] / weights[here].sum(), rng)
-    return X
 
 
 def _fit_density_briefly(density, rows, y, weights):

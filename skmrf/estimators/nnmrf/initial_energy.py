@@ -15,6 +15,7 @@ from ...learners.initial_mixture import impute_normal
 from ...training import AdaptiveRate
 from .._training import TrainingParameters, check_memory
 from .gaussian_base import MIN_VARIANCE, shrunk_covariance
+from .potentials import TrainingPlan
 from .scores import held_out_score
 
 # Parameters of the networks and of the estimator that must not change if training continues.
@@ -30,6 +31,11 @@ WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
 # It ends training after 500 updates.
 RATE_WITHOUT_HELD_OUT = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)
 WINDOW_OF_CLASS = 40  # epochs; training on the rows of a class ends after 100 epochs
+UPDATES_OF_WINDOW = 2.5  # all updates with RATE_WITHOUT_HELD_OUT, divided by the first window
+MAX_WORK = 150_000  # of the trials of networks, and of the last training: some seconds each
+UPDATE_WORK = 50  # of an update, in addition to the number of networks
+MIN_UPDATES, MAX_TRIALS = 50, 3
+QUICK_LEARNER = Variational(n_chains=100, n_points=5)
 RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
 MIN_PATIENCE = 300  # updates without a better score
 MAX_UPDATES = 3000
@@ -399,7 +405,7 @@ def _default_rate(optimizer, learner, held_out):
     return AdaptiveRate(first, WINDOW, COSINE, N_HALVINGS)
 
 
-def class_rate(networks, n_rows):
+def class_rate(networks, n_rows, max_updates=None):
     """Return the default learning rate of the networks of a class.
 
     Without held-out rows, the networks of a class with few rows have fewer updates: more updates
@@ -412,21 +418,68 @@ def class_rate(networks, n_rows):
         Potentials of the classifier, with valid parameters.
     n_rows : int
         Number of training rows of the class.
+    max_updates : int, optional
+        Largest number of updates. Training then ends at the end of the next epoch. It is for
+        networks that have default parameters, except the learner.
 
     Returns
     -------
     str, float or schedule
         Parameter ``learning_rate`` of the potentials of the class.
     """
+    if max_updates is None and not _ends_early(networks, n_rows):
+        return networks.learning_rate
+    window = _class_updates(networks, n_rows, max_updates) / UPDATES_OF_WINDOW
+    return clone(RATE_WITHOUT_HELD_OUT).set_params(window=max(int(window), 2))
+
+
+def _ends_early(networks, n_rows):
+    """Return whether training on the rows of a class ends after 100 epochs."""
     parameters = TrainingParameters.of(networks, random_state=None)
     is_default = parameters.has_default_steps and networks.max_iter is None
     learner = networks._make_learner("NNMRFBayesClassifier")
     is_default = is_default and identity_of(learner) == identity_of(Variational())
-    if not is_default or parameters.stops_early(n_rows, MIN_ROWS_FOR_HOLD_OUT):
-        return networks.learning_rate
+    return is_default and not parameters.stops_early(n_rows, MIN_ROWS_FOR_HOLD_OUT)
+
+
+def _class_updates(networks, n_rows, max_updates=None):
+    """Return the number of updates of training on the rows of a class."""
     batches = -(-n_rows // networks.batch_size)
     window = min(WINDOW_OF_CLASS * batches, RATE_WITHOUT_HELD_OUT.window)
-    return clone(RATE_WITHOUT_HELD_OUT).set_params(window=window)
+    updates = UPDATES_OF_WINDOW * window
+    return updates if max_updates is None else min(updates, max_updates)
+
+
+def plan_training(networks, counts, n_columns):
+    """Limit the training of the default networks of classes.
+
+    The work of an update is the number of networks, plus a constant. Large tables have fewer
+    updates, fewer Markov chains and fewer quadrature points. No rows are held out for early
+    stopping: long training of classes with many rows takes longer, and its log loss is larger.
+
+    Parameters
+    ----------
+    networks : NetworkPotentials
+        Networks with default parameters.
+    counts : ndarray of int, shape (n_classes,)
+        Number of training rows of each class.
+    n_columns : int
+        Number of columns.
+
+    Returns
+    -------
+    TrainingPlan or None
+        None if the work allows only a few updates.
+    """
+    work = UPDATE_WORK + n_columns * (n_columns + 1) // 2
+    max_updates = int(MAX_WORK // (work * len(counts)))
+    if max_updates < MIN_UPDATES:
+        return None
+    networks = clone(networks).set_params(early_stopping=False)
+    updates = sum(_class_updates(networks, n) for n in counts.tolist())
+    if work * updates > MAX_WORK:
+        return TrainingPlan(networks.set_params(learner=clone(QUICK_LEARNER)), max_updates, 1)
+    return TrainingPlan(networks, None, min(int(MAX_WORK // (work * updates)), MAX_TRIALS))
 
 
 def defensive_mixture(learner, energy, state):

@@ -1,5 +1,7 @@
 """Potentials of densities of tables: Gaussian, or neural networks."""
 
+from typing import NamedTuple
+
 from sklearn.base import BaseEstimator
 
 from ..._utils.parameters import check_choice, check_number, check_number_or
@@ -256,6 +258,24 @@ class NetworkPotentials(BaseEstimator):
     def _make_learner(self, owner):
         """Return the learner object, or raise an error that names the estimator ``owner``."""
         return make_learner(self.learner, self._energy_type, kind=self._learner_kind, owner=owner)
+
+
+class TrainingPlan(NamedTuple):
+    """Networks of classes whose training has a limited number of operations.
+
+    Attributes
+    ----------
+    networks : NetworkPotentials
+        Parameters of the networks.
+    max_updates : int or None
+        Largest number of updates of a class. None: no limit.
+    n_trials : int
+        Number of trials on different held-out rows.
+    """
+
+    networks: NetworkPotentials
+    max_updates: int | None = None
+    n_trials: int = 0
 
 
 def _check_layers(name, layers):

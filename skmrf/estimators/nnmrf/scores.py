@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..._utils.log_weights import log_mean_exp, normalized_weights
+from ...learners.initial_mixture import impute_normal
 
 N_SCORING = 10_000  # draws for the log Z of a score
 N_CANDIDATES = 100  # draws from the proposal for each row with missing entries
@@ -207,3 +208,57 @@ def _draw_candidates(energy, proposal, row, rng):
     """Draw imputations of a row from a proposal distribution; return them and their log weights."""
     X = proposal.impute(np.tile(row, (N_CANDIDATES, 1)), rng)
     return X, energy.log_potential(X) - proposal.log_density(X)
+
+
+def impute_unobserved_columns(rows, labels):
+    """Impute a column in the rows of a class if the class has no observed entry of the column.
+
+    The imputed values are quantiles of the column over all classes, in random order. Other missing
+    entries stay missing.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_columns)
+        Encoded rows.
+    labels : ndarray of int, shape (n_rows,)
+        Number of the class of each row.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        Rows with imputed columns.
+    """
+    out, rng = rows.copy(), np.random.default_rng(0)
+    for k in range(labels.max() + 1):
+        here = np.flatnonzero(labels == k)
+        for j in np.flatnonzero(np.isnan(rows[here]).all(axis=0)):
+            observed = rows[~np.isnan(rows[:, j]), j]
+            shares = (rng.permutation(len(here)) + 0.5) / len(here)
+            if len(observed):  # categories of a data type may have no observed entry at all
+                out[here, j] = np.quantile(observed, shares, method="nearest")
+    return out
+
+
+def impute_class_numbers(X, labels, weights):
+    """Impute missing numbers by draws from a normal distribution of each class.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n)
+        Rows of numbers.
+    labels : ndarray of int, shape (n_rows,)
+        Number of the class of each row.
+    weights : ndarray of shape (n_rows,) or None
+        Weights of the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n)
+        Complete rows.
+    """
+    weights = np.ones(len(X)) if weights is None else weights
+    X, numbers, rng = X.copy(), np.zeros(X.shape[1], int), np.random.default_rng(0)
+    for k in range(labels.max() + 1):
+        here = labels == k
+        X[here] = impute_normal(X[here], numbers, weights[here] / weights[here].sum(), rng)
+    return X
