@@ -90,6 +90,8 @@ class ConditionalGaussian:
         Training rows without missing entries.
     columns : list of int
         Discrete variables of the configurations, as indices among all discrete variables.
+    tables : ndarray, optional
+        Attribute ``tables`` of a learner of rows with the same states.
 
     References
     ----------
@@ -97,14 +99,14 @@ class ConditionalGaussian:
     which are qualitative and some quantitative", Annals of Statistics 17 (1989).
     """
 
-    def __init__(self, rows, columns):
+    def __init__(self, rows, columns, tables=None):
         self.rows, self.columns = rows, columns
         self.n_states = rows.n_states[rows.n_states > 0]
         self.chosen = tuple(self.n_states[columns].tolist())
         self.grid = np.indices(self.chosen).reshape(len(columns), -1)
         self.configurations = self.find_configurations(rows)
         self.design = _one_hot(self.grid, self.chosen)
-        self.tables = self._make_tables()
+        self.tables = self._make_tables() if tables is None else tables
         self._shares = {}
 
     def find_configurations(self, rows):
@@ -223,8 +225,7 @@ def fit_log_linear(counts, strength):
         Positive probabilities, by iterative proportional fitting.
     """
     axes, n = range(counts.ndim), counts.sum()
-    shares = np.ones_like(counts)
-    single = {}
+    shares, single = np.ones_like(counts), {}
     for i in axes:
         sums = counts.sum(axis=_others(axes, i), keepdims=True) + 0.5
         single[i] = sums / sums.sum()
@@ -345,19 +346,23 @@ def add_conditional_gaussian(mixture, rows, folds, logs, rng):
     Mixture
         The average, or one of the two distributions.
     """
-    learned, columns = mixture, []
+    learned, columns, tables = mixture, [], [None] * (len(folds) + 1)
+    subsets = [kept for kept, _ in folds] + [slice(None)]
+    is_fixed = not np.isnan(rows.X[:, rows.n_states > 0]).any()  # only numbers are imputed
     for _ in range(N_IMPUTATIONS if np.isnan(rows.X).any() else 1):
         complete = replace(rows, X=learned.impute(rows.X, rng))
         columns = columns or choose_columns(complete)
         if not columns:
             return mixture
-        learners = [ConditionalGaussian(complete.take(kept), columns) for kept, _ in folds]
+        parts = zip(map(complete.take, subsets), [columns] * len(subsets), tables, strict=True)
+        learners = [ConditionalGaussian(*part) for part in parts]
+        tables = [learner.tables for learner in learners] if is_fixed else tables
         held_out = [complete.take(out) for _, out in folds]
-        shrinkage = select_shrinkage(list(zip(learners, held_out, strict=True)))
-        learned = ConditionalGaussian(complete, columns).fit(shrinkage)
+        shrinkage = select_shrinkage(list(zip(learners[:-1], held_out, strict=True)))
+        learned = learners[-1].fit(shrinkage)
     learned = student_mixture(learned, shrinkage.degrees)
     held_out = [rows.take(out) for _, out in folds]
-    fitted = [student_mixture(part.fit(shrinkage), shrinkage.degrees) for part in learners]
+    fitted = [student_mixture(part.fit(shrinkage), shrinkage.degrees) for part in learners[:-1]]
     others = np.concatenate(list(map(row_log_densities, fitted, held_out)))
     share = find_share(others - logs, np.concatenate([out.weights for out in held_out]))
     if share < MIN_SHARE:

@@ -404,6 +404,22 @@ def test_categories_that_depend_on_linear_functions(missing, seed, monkeypatch):
     assert (predicted == new.X[:, 4]).mean() > accuracy - 0.05
 
 
+@pytest.mark.parametrize("has_states", [True, False])
+def test_tables_are_learned_once_if_only_numbers_are_missing(has_states, seed, monkeypatch):
+    """The tables of configurations depend on the states, which the imputations do not change."""
+    rows, calls, make = linear_rows(seed, 120, 3), [], ConditionalGaussian._make_tables
+    rng, folds = np.random.default_rng(seed), [(np.arange(80), np.arange(80, 120))]
+    start = learn_mixture(rows, 1, np.random.default_rng(0))[0]
+    X = rows.X.copy()
+    X[::10, 0] = np.nan
+    X[::10, 3] = X[::10, 3] if has_states else np.nan
+    monkeypatch.setattr(ConditionalGaussian, "_make_tables", lambda s: calls.append(s) or make(s))
+    logs = start.log_density(rows.X[80:])
+    found = add_conditional_gaussian(start, replace(rows, X=X), folds, logs, rng)
+    assert np.isfinite(found.log_density(X)).all()
+    assert len(calls) == (2 if has_states else 8)
+
+
 def test_latent_classes_need_no_conditional_gaussian(seed):
     """Classes with different covariances are selected, and the added distribution is left out."""
     rng = np.random.default_rng(seed)
