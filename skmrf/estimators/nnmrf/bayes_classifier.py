@@ -76,8 +76,8 @@ class NNMRFBayesClassifier(DensityClassifier):
     potentials : {"auto", "gaussian", "network"} or NetworkPotentials, default="auto"
         Potentials of the densities.
 
-        - "auto": Gaussian with more than 60 columns, or if networks need too much work (about 50
-          columns with two classes, or 35 with four). Otherwise both kinds are learned from four
+        - "auto": Gaussian with more than 60 columns, or if networks need too much work (about 56
+          columns with two classes, or 39 with four). Otherwise both kinds are learned from four
           fifths of the rows, and the kind with the smaller log loss of the other rows is selected.
           In small tables, up to three different fifths are left out, until the difference is clear.
           Large tables have fewer updates of the networks, and no class holds out rows for early

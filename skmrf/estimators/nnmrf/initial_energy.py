@@ -32,9 +32,10 @@ WINDOW, COSINE, N_HALVINGS = 200, 0.0, 3
 RATE_WITHOUT_HELD_OUT = AdaptiveRate(window=200, cosine=1.0, n_halvings=1)
 WINDOW_OF_CLASS = 40  # epochs; training on the rows of a class ends after 100 epochs
 UPDATES_OF_WINDOW = 2.5  # all updates with RATE_WITHOUT_HELD_OUT, divided by the first window
-MAX_WORK = 150_000  # of the trials of networks, and of the last training: some seconds each
+MAX_WORK = 150_000  # networks times updates, of the trials, and of the last training
+MAX_QUICK_WORK = 260_000  # with QUICK_LEARNER: some seconds
 UPDATE_WORK = 50  # of an update, in addition to the number of networks
-MIN_UPDATES, MAX_TRIALS = 50, 3
+MIN_UPDATES, MAX_TRIALS = 80, 3
 QUICK_LEARNER = Variational(n_chains=100, n_points=5)
 RECENCY = 8.0  # recent iterates have large weights, because iterates keep improving
 MIN_PATIENCE = 300  # updates without a better score
@@ -455,7 +456,7 @@ def plan_training(networks, counts, n_columns):
 
     The work of an update is the number of networks, plus a constant. Large tables have fewer
     updates, fewer Markov chains and fewer quadrature points. No rows are held out for early
-    stopping: long training of classes with many rows takes longer, and its log loss is larger.
+    stopping, because classes with many rows would have up to 3000 updates.
 
     Parameters
     ----------
@@ -472,7 +473,7 @@ def plan_training(networks, counts, n_columns):
         None if the work allows only a few updates.
     """
     work = UPDATE_WORK + n_columns * (n_columns + 1) // 2
-    max_updates = int(MAX_WORK // (work * len(counts)))
+    max_updates = int(MAX_QUICK_WORK // (work * len(counts)))
     if max_updates < MIN_UPDATES:
         return None
     networks = clone(networks).set_params(early_stopping=False)
