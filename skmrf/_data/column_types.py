@@ -255,7 +255,8 @@ def _observed_numbers(column):
     observed = column[~missing_mask(column)] if column.dtype.kind in "OiufU" else ()
     try:
         x = np.array(observed.tolist() if column.dtype == object else observed)
-        values = x if x.dtype.kind in "iu" else to_double(np.asarray(observed))
+        is_integer = x.dtype.kind in "iu" and x.ndim == 1  # entries can be lists
+        values = x if is_integer else to_double(np.asarray(observed))
     except (OverflowError, TypeError, ValueError):
         return np.zeros(0)
     return values if np.isfinite(values).all() else np.zeros(0)
@@ -330,10 +331,9 @@ def find_step(x, kind):
     """
     size, values = np.abs(x).max(), np.unique(x)
     if kind == "integer":
-        common = np.gcd.reduce(values.astype(np.int64)) if 0 < size < MAX_EXACT else 0
-        is_common = np.count_nonzero(values) * np.log(max(common, 1)) > MIN_LOG_ODDS
-        step = float(common) if is_common else 1.0
-        return step, step, 0.0
+        common = float(np.gcd.reduce(values.astype(np.int64))) if 0 < size < MAX_EXACT else 1.0
+        is_chance = np.count_nonzero(values) * np.log(common) < MIN_LOG_ODDS
+        return (1.0, 1.0, 0.0) if is_chance else (common, common, 0.0)
     ties = 1.0 - len(values) / len(x)
     for decimals in range(MAX_DECIMALS + 1) if 0 < size < 1e9 else ():
         scaled = x * 10.0**decimals
