@@ -256,7 +256,7 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False, is_detected=
     is_linear : bool, default=False
         Whether to learn an almost linear transform. "bounded" columns then have no bounds.
     is_detected : bool, default=False
-        Whether the type is detected. The bounds of "bounded" are then soft, except 0, 1 and 100.
+        Whether the type is detected. Most bounds of "bounded" are then soft.
 
     Returns
     -------
@@ -271,12 +271,12 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False, is_detected=
     spikes = find_spikes(x, step, low, high)
     if not step and len(spikes) > 1:
         unit = float(np.diff(spikes).min())
-    is_spike, soft = np.isin(x, spikes), is_detected and kind == "bounded"
+    is_soft = low != 0 or (x.min() > 0 and high not in (1.0, 100.0)), high not in (1.0, 100.0)
+    is_spike = np.isin(x, spikes)
     x, weights = x[~is_spike], weights[~is_spike]
-    parts = {"low": low - step / 2, "high": high + step / 2, "step": step}
-    parts |= {"unit": unit, "origin": origin, "spikes": spikes}
-    parts["is_soft"] = soft and low != 0.0, soft and high not in (1.0, 100.0)
-    parts["values"] = np.unique(x) if origin else np.zeros(0)
+    parts = {"low": low - step / 2, "high": high + step / 2, "step": step, "unit": unit}
+    parts |= {"origin": origin, "spikes": spikes, "values": np.unique(x if origin else x[:0])}
+    parts["is_soft"] = is_soft if is_detected and kind == "bounded" else (False, False)
     if len(np.unique(x)) < 2:
         return _without_shape(parts, np.append(x, spikes))
     is_far = find_far_values(x)

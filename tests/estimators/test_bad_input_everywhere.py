@@ -562,7 +562,7 @@ def test_float32_rows_have_the_scores_of_float64_rows(kind, seed):
 # Rows outside the bounds of the training rows -------------------------------------------------
 
 
-@pytest.mark.parametrize(("low", "high"), [(2.0, 9.0), (-1.0, 1.0), (-40.0, -10.0)])
+@pytest.mark.parametrize(("low", "high"), [(2.0, 9.0), (1e-3, 2.0), (-1.0, 1.0)])
 def test_densities_are_positive_beyond_detected_bounds(low, high, seed):
     """Inside the bounds, the density is that of the given type "bounded"."""
     rng = np.random.default_rng(seed)
@@ -572,7 +572,7 @@ def test_densities_are_positive_beyond_detected_bounds(low, high, seed):
         learn_transform(x, np.ones(500), "bounded", is_detected=is_detected)
         for is_detected in (False, True)
     )
-    if soft.low == 0.0 or soft.high == 100.0:
+    if soft.high == 100.0:
         pytest.skip("The values are not near both ends by chance.")
     inside = np.linspace(low, high, 200)
     np.testing.assert_allclose(soft.forward(inside), hard.forward(inside))

@@ -64,9 +64,9 @@ class NNMRFDensity(TableDensity):
     held-out rows selects :math:`\nu`, from 5 to 200, or Gaussians.
 
     Each numeric column has a monotone transform :math:`z_i`, learned from the data, with
-    logarithmic tails, or with a support that ends at the bounds of the column. The detected bounds
-    0, 1 and 100, caps and the bounds of given types end the support. Beyond other detected bounds,
-    the density decreases quickly, but is positive. A value that
+    logarithmic tails, or with a support that ends at the bounds of the column. Given
+    types, the ends of shares and percentages, and caps end the support. Beyond other detected
+    bounds, the density decreases quickly, but is positive. A value that
     repeats much more often than others, such as 0, has a point mass. Its state is a category
     :math:`s_j`, and a row with such a value has no :math:`z_i` in the Gaussian. The density is with
     respect to the counting measure for categories, and with respect to Lebesgue measure for numbers
