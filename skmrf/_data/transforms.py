@@ -57,10 +57,8 @@ class ColumnTransform:
         Bounds, infinite if there are none.
     is_soft : tuple of bool
         Whether the density is positive below ``low``, and above ``high``.
-    step : float
-        Unit to which the column is rounded, 0 if it is not rounded.
-    origin : float
-        Values of a rounded column are ``origin`` plus a multiple of ``step``.
+    step, origin : float
+        Values of a rounded column are ``origin`` plus a multiple of ``step``, which is 0 otherwise.
     noise : float
         Variance of the rounding error of a transformed number.
     unit : float
@@ -77,10 +75,9 @@ class ColumnTransform:
         Value b where a logarithmic upper tail begins (infinite if there is none), and distance h.
     mean, deviation : float
         Mean and standard deviation before standardisation.
-    extremes : tuple of float
-        Smallest and largest transformed training value, without those far from all others.
-    reach : tuple of float
-        Smallest and largest transformed value of a sample of a column with a curved transform.
+    extremes, reach : tuple of float
+        Smallest and largest transformed training value, without those far from all others, and
+        smallest and largest transformed value of a sample of a column with a curved transform.
     """
 
     low: float = -np.inf
@@ -310,10 +307,7 @@ def _with_tail(transform, z):
 
 
 def _find_reach(transform, x):
-    """Return the smallest and the largest transformed value of a sample, given all values.
-
-    If values are few or rounded, samples are at most three ranges outside.
-    """
+    """Return the range of the samples; it is narrower if the values are few or rounded."""
     if transform.softness == TAIL_SOFTNESS[0]:  # samples of linear transforms are never far
         return -np.inf, np.inf
     z, width = transform.forward(x), MAX_REACH * np.ptp(x)
@@ -366,10 +360,7 @@ def _select_softness(x, weights, parts, is_linear):
 
 
 def _log_rounded_density(transform, x):
-    """Return the log of the mean density of the values that are rounded to each value.
-
-    At the value itself, the density would be largest with a transform that is steep there.
-    """
+    """Return the log of the mean density of the values that are rounded to each value."""
     low, high = (x + sign * transform.step / 2 for sign in (-1, 1))
     low, high = (transform._standardise(transform._curve(ends)[0]) for ends in (low, high))
     is_upper = low > 0  # the difference of shares near 1 is inaccurate
@@ -415,10 +406,8 @@ class TransformedColumns(TableEncoder):
 
     Attributes
     ----------
-    names : list
-        Names of the columns, for error messages.
-    types : list of str
-        Types of the columns.
+    names, types : list
+        Names of the columns, for error messages, and their types.
     transforms : dict of int to ColumnTransform
         Transform of each numeric column.
     categories : list of ndarray
