@@ -462,19 +462,23 @@ def test_a_clear_difference_ends_the_trials(clear_gain, n_trials, seed, monkeypa
 
 
 def test_default_classifier_limits_the_work_of_networks(seed, monkeypatch):
-    """Trials and the last training have at most the updates that the limit allows."""
+    """Clearly better networks have all updates in the last training, unless they are slow."""
     fits, limit = record_fits(monkeypatch), 10_000
     monkeypatch.setattr(initial_energy, "MAX_WORK", 0)
     monkeypatch.setattr(initial_energy, "MAX_QUICK_WORK", limit)
     X, y = make_moons(400, noise=0.05, random_state=seed)
     NNMRFBayesClassifier(random_state=seed).fit(X, y)
+    monkeypatch.setattr(initial_energy, "MAX_LONG_WORK", limit)
+    NNMRFBayesClassifier(random_state=seed).fit(X, y)
     work = initial_energy.UPDATE_WORK + 3  # two networks of columns, one of a pair
     updates = [sum(density.history_["n_updates"][-1] for density in fit) for fit in fits]
-    assert len(fits) == 2
-    assert all(0.8 * limit < work * n <= limit for n in updates)
+    trial, longer, same_trial, short = updates
+    assert trial == same_trial == short
+    assert 0.8 * limit < work * trial <= limit
+    assert longer == 2 * 2.5 * initial_energy.WINDOW_OF_CLASS * 2  # minibatches of 200 rows
     monkeypatch.setattr(initial_energy, "MAX_QUICK_WORK", limit // 4)
     few = NNMRFBayesClassifier(random_state=seed).fit(X, y)
-    assert len(fits) == 2
+    assert len(fits) == 4
     assert not any(hasattr(density, "energy_") for density in few.densities_)
 
 

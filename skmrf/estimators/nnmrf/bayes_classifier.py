@@ -80,8 +80,8 @@ class NNMRFBayesClassifier(DensityClassifier):
           columns with two classes, or 39 with four). Otherwise both kinds are learned from four
           fifths of the rows, and the kind with the smaller log loss of the other rows is selected.
           In small tables, up to three different fifths are left out, until the difference is clear.
-          Large tables have fewer updates of the networks, and no class holds out rows for early
-          stopping. Networks are also selected if there is a single class.
+          Networks have fewer updates in this comparison, and in the last fit unless they are
+          clearly better. Networks are also selected if there is a single class.
         - "gaussian": Gaussian, with shrunk means and covariances.
         - "network": :class:`~skmrf.NetworkPotentials` with default parameters. They are better for
           densities, outliers and samples, because the shrinkage of Gaussians is selected for class
@@ -224,8 +224,8 @@ class NNMRFBayesClassifier(DensityClassifier):
             rng = reports.begin(rng, *table[:-1], vars(table.columns))
             seeds, trial_seeds = rng.integers(2**31, size=(2, len(table.classes))).tolist()
             if len(kinds) > 1:
-                kinds = [self._select_kind(plan, table, trial_seeds, reports)]
-            if kinds[0] == "gaussian":
+                plan = self._select_plan(plan, table, trial_seeds, reports)
+            if plan is None or kinds == ["gaussian"]:
                 names = "density of a class", "densities of classes"
                 tasks = _gaussian_tasks(networks, table, self.verbose)
                 densities = reports.learn(*names, _set_gaussian, tasks, brief=_set_gaussian)
@@ -320,8 +320,11 @@ class NNMRFBayesClassifier(DensityClassifier):
             limited = limited._replace(n_trials=1)
         return limited, ["gaussian", "network"]
 
-    def _select_kind(self, plan, table, seeds, reports):
-        """Return the better kind for left-out rows; trials end if the difference is clear."""
+    def _select_plan(self, plan, table, seeds, reports):
+        """Return the training of networks, or None if Gaussians are better for left-out rows.
+
+        Trials end if the difference is clear. Clearly better networks have the longer training.
+        """
         rows = _labelled_rows(table)
         folds = assign_folds(table.labels, N_FOLDS, np.random.default_rng(0))
         rows = rows._replace(folds=np.where(folds < plan.n_trials, folds, -1))
@@ -333,16 +336,18 @@ class NNMRFBayesClassifier(DensityClassifier):
             gaussians = [_set_gaussian(*task) for task in tasks]
             network = self._learn_densities(plan, part, seeds, reports)
             if reports.interrupted:
-                return "gaussian"
+                return None
             for score, models in zip(scores, (gaussians, network), strict=True):
                 logs = class_log_joint(models, np.log(table.shares), table.rows[left])
                 score[left] = (targets[left] * log_softmax(logs, axis=1)).sum(axis=1)
             tried = [*tried, *left.tolist()]
             shares = rows.weights[tried] / rows.weights[tried].sum()
             (_, gain), (_, error) = gain_over_reference(scores[:, tried], shares)
-            if abs(gain) > CLEAR_GAIN * error:
-                break
-        return "network" if gain > 0.0 else "gaussian"
+            if gain > CLEAR_GAIN * error:
+                return plan.longer or plan
+            if gain < -CLEAR_GAIN * error:
+                return None
+        return plan if gain > 0.0 else None
 
 
 def _labelled_rows(table):

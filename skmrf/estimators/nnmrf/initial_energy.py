@@ -34,6 +34,7 @@ WINDOW_OF_CLASS = 40  # epochs; training on the rows of a class ends after 100 e
 UPDATES_OF_WINDOW = 2.5  # all updates with RATE_WITHOUT_HELD_OUT, divided by the first window
 MAX_WORK = 150_000  # networks times updates, of the trials, and of the last training
 MAX_QUICK_WORK = 260_000  # with QUICK_LEARNER: some seconds
+MAX_LONG_WORK = 2_000_000  # about half a minute, if early stopping ends training
 UPDATE_WORK = 50  # of an update, in addition to the number of networks
 MIN_UPDATES, MAX_TRIALS = 80, 3
 QUICK_LEARNER = Variational(n_chains=100, n_points=5)
@@ -470,17 +471,21 @@ def plan_training(networks, counts, n_columns):
     Returns
     -------
     TrainingPlan or None
-        None if the work allows only a few updates.
+        None if the work allows only a few updates. ``longer`` is the default training, unless it
+        needs very much work.
     """
     work = UPDATE_WORK + n_columns * (n_columns + 1) // 2
     max_updates = int(MAX_QUICK_WORK // (work * len(counts)))
     if max_updates < MIN_UPDATES:
         return None
-    networks = clone(networks).set_params(early_stopping=False)
+    quick = clone(networks).set_params(early_stopping=False)
     updates = sum(_class_updates(networks, n) for n in counts.tolist())
+    most = updates if (counts < MIN_ROWS_FOR_HOLD_OUT).all() else MAX_UPDATES * len(counts)
+    longer = TrainingPlan(networks) if work * most <= MAX_LONG_WORK else None
     if work * updates > MAX_WORK:
-        return TrainingPlan(networks.set_params(learner=clone(QUICK_LEARNER)), max_updates, 1)
-    return TrainingPlan(networks, None, min(int(MAX_WORK // (work * updates)), MAX_TRIALS))
+        return TrainingPlan(quick.set_params(learner=clone(QUICK_LEARNER)), max_updates, 1, longer)
+    n_trials = min(int(MAX_WORK // (work * updates)), MAX_TRIALS)
+    return TrainingPlan(quick, None, n_trials, longer if most > updates else None)
 
 
 def defensive_mixture(learner, energy, state):

@@ -1,6 +1,6 @@
 """Potentials of densities of tables: Gaussian, or neural networks."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sklearn.base import BaseEstimator
 
@@ -271,11 +271,14 @@ class TrainingPlan(NamedTuple):
         Largest number of updates of a class. None: no limit.
     n_trials : int
         Number of trials on different held-out rows.
+    longer : TrainingPlan or None
+        Training with more updates, for networks that are clearly better than Gaussians.
     """
 
     networks: NetworkPotentials
     max_updates: int | None = None
     n_trials: int = 0
+    longer: Any = None
 
 
 def _check_layers(name, layers):
