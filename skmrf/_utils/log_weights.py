@@ -135,25 +135,32 @@ def group_copies(owners, weights):
     return np.where(is_frequent, owners.max() + 1 + np.arange(len(owners)), owners)
 
 
-def permute_groups(groups, rng):
-    """Return the rows in a random order in which those of a group are adjacent, and its rank.
+def random_folds(groups, n_folds, max_rows, rng):
+    """Return the indices of the training rows and of the held-out rows of random folds.
 
     Parameters
     ----------
     groups : ndarray of int of shape (n_rows,)
-        Number of the group of each row.
+        Number of the group of each row. The rows of a group are in the same fold.
+    n_folds : int
+        Number of folds, if there are enough groups. A single fold has about a third of the rows.
+    max_rows : int
+        Largest number of training rows, and about that of held-out rows, of a single fold.
     rng : Generator
         Random numbers.
 
     Returns
     -------
-    order : ndarray of int of shape (n_rows,)
-        Indices of the rows.
-    ranks : ndarray of int of shape (n_rows,)
-        Position of the group of each of these rows among all groups, in ascending order.
+    list of (ndarray of int, ndarray of int)
+        Indices of the rows of each fold.
     """
     order = rng.permutation(len(groups))
     _, first, owners = np.unique(groups[order], return_index=True, return_inverse=True)
-    ranks = np.argsort(np.argsort(first))[owners]
+    ranks = np.argsort(np.argsort(first))[owners]  # of the groups, in the random order
     by_group = np.argsort(ranks, kind="stable")
-    return order[by_group], ranks[by_group]
+    order, ranks = order[by_group], ranks[by_group]
+    if n_folds == 1:
+        is_held_out = ranks < ranks[min(len(order) // 3, max_rows)]
+        return [(order[~is_held_out][:max_rows], order[is_held_out])]
+    fold = ranks % n_folds
+    return [(order[fold != k], order[fold == k]) for k in range(min(n_folds, ranks[-1] + 1))]

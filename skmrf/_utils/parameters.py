@@ -138,18 +138,3 @@ def check_generator(random_state):
         "random_state must be None, an int >= 0, a numpy.random.RandomState or a "
         f"numpy.random.Generator; got {random_state!r}."
     )
-
-
-def find_best(candidates, patience, find_score):
-    """Return the best candidate and its score.
-
-    The search stops after ``patience`` candidates without improvement.
-    """
-    best, best_score, n_worse = candidates[0], -np.inf, 0
-    for candidate in candidates:
-        score, n_worse = find_score(candidate), n_worse + 1
-        if score > best_score:
-            best, best_score, n_worse = candidate, score, 0
-        if n_worse >= patience:
-            break
-    return best, best_score

@@ -7,21 +7,13 @@ from functools import cached_property
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._utils.log_weights import group_copies, logsumexp_along, permute_groups
+from .._utils.log_weights import group_copies, logsumexp_along, random_folds
 from .._utils.parallel import equal_slices
-from .._utils.parameters import find_best
 from .._utils.rows import find_unique_rows
 from .._utils.warn import warn_caller
 from .conditional_gaussians import Prior, add_conditional_gaussian, shrink_covariance
-from .mixtures import (
-    FLOOR,
-    Mixture,
-    average_mixtures,
-    inflate,
-    missing_patterns,
-    student_mixture,
-)
-from .quadrature import joint_log_densities, row_log_densities, row_score, student_score
+from .mixtures import FLOOR, Mixture, average_mixtures, inflate, missing_patterns, student_mixture
+from .quadrature import joint_log_densities, row_log_densities, row_score, student_score, take_cells
 
 MAX_PATTERNS = 64  # of missing entries with exact expectations; other rows are imputed by draws
 MAX_CLUSTERING_ROWS = 3000
@@ -82,7 +74,7 @@ class MixtureRows:
 
     def take(self, rows):
         """Return some of the rows."""
-        cells = self.cells and self.cells.take(rows)
+        cells = self.cells and take_cells(self.cells, rows)
         return replace(self, X=self.X[rows], weights=self.weights[rows], cells=cells)
 
     @cached_property
@@ -350,17 +342,12 @@ class MixtureSelection:
     def __init__(self, rows, rng):
         self.rows, self.rng, self._last = rows, rng, {}
         self._fitted, self._scores, self._spreads = {}, {}, {}  # by candidates
-        n, groups = len(rows.X), np.arange(len(rows.X))
+        groups = np.arange(len(rows.X))
         if len(rows.noise):  # copies of a held-out row would favour narrow components
             owners = find_unique_rows(np.nan_to_num(rows.X, nan=np.inf))[1]
             groups = group_copies(owners, rows.weights)
-        order, ranks = permute_groups(groups, rng)
-        if n > MAX_ROWS_OF_FOLDS:
-            is_held_out = ranks < ranks[min(n // 3, MAX_SELECTION_ROWS)]
-            self.folds = [(order[~is_held_out][:MAX_SELECTION_ROWS], order[is_held_out])]
-        else:
-            fold, n_folds = ranks % N_FOLDS, min(N_FOLDS, ranks[-1] + 1)
-            self.folds = [(order[fold != k], order[fold == k]) for k in range(n_folds)]
+        n_folds = N_FOLDS if len(rows.X) <= MAX_ROWS_OF_FOLDS else 1
+        self.folds = random_folds(groups, n_folds, MAX_SELECTION_ROWS, rng)
 
     @property
     def is_mixed(self):
@@ -399,7 +386,7 @@ class MixtureSelection:
             return one
         first = strengths[0][0] * max(p, 1) + 2.0
         second = self._search_shares(several[0], first, shares)
-        best, _ = find_best([(k, second) for k in several], 2, self._score)
+        best, _ = _search([(k, second) for k in several], 2, self._score)
         if p > 0 and not has_few_rows:
             best = self._compare_sizes(best, several)
         if has_few_rows:
@@ -410,12 +397,12 @@ class MixtureSelection:
             others = [(k, similar) for k in several]
             best = max(best, one, key=self._spread_score)
             if best == one:  # classes with similar covariances
-                best, _ = find_best([one, *others], 1, self._spread_score)
+                best, _ = _search([one, *others], 1, self._spread_score)
         k, prior = best
         for group in strengths:
             if p > 0 and prior.covariance == first:  # the strengths before have lower scores
                 others = [(k, replace(prior, covariance=s * p + 2.0)) for s in group]
-                (_, prior), _ = find_best(others, 1, self._spread_score)
+                (_, prior), _ = _search(others, 1, self._spread_score)
         return k, prior
 
     def _compare_sizes(self, best, numbers):
@@ -424,7 +411,7 @@ class MixtureSelection:
         few = [other for other in others if other[0] in COMPARED] or others
         if max(map(self._score, few)) <= self._score(best) + MIN_GAIN * self.rows.weights.sum():
             return best
-        return max(*few, find_best(others, 3, self._score)[0], key=self._score)
+        return max(*few, _search(others, 3, self._score)[0], key=self._score)
 
     def _search_shares(self, n_components, strength, shares):
         """Return the prior with the best weight of the diagonal, for a number of components.
@@ -435,7 +422,7 @@ class MixtureSelection:
         n = min(len(kept) for kept, _ in self.folds) - n_components
         first = Prior(strength, 0.0, shrinks_eigenvalues=n > len(self.rows.noise))
         candidates = [(n_components, replace(first, diagonal=share)) for share in shares]
-        return find_best(candidates, 1, self._score)[0][1]
+        return _search(candidates, 1, self._score)[0][1]
 
     def select_spread(self, n_components, prior):
         """Return the factor of the covariances and the degrees of freedom of the distributions."""
@@ -458,11 +445,11 @@ class MixtureSelection:
         has_numbers = len(self.rows.noise) > 0  # tables and a single component are unchanged
         factors = INFLATIONS if candidate[0] > 1 and has_numbers else INFLATIONS[:1]
         degrees = DEGREES if has_numbers else DEGREES[:1]
-        factor, _ = find_best(
+        factor, _ = _search(
             factors, 2, lambda f: sum(row_score(inflate(m, f), r, r.patterns) for m, r in fitted)
         )
         folds = [student_score(inflate(m, factor), r, r.patterns) for m, r in fitted]
-        best, score = find_best(degrees, 2, lambda d: sum(fold(d) for fold in folds))
+        best, score = _search(degrees, 2, lambda d: sum(fold(d) for fold in folds))
         self._spreads[candidate] = (factor, best), score
         return self._spreads[candidate]
 
@@ -492,3 +479,18 @@ class MixtureSelection:
         if self.rows.has_few_rows:  # the next prior is similar
             self._last[n_components] = [mixture for mixture, _ in fitted]
         return fitted
+
+
+def _search(candidates, patience, find_score):
+    """Return the best candidate and its score.
+
+    The search stops after ``patience`` candidates without improvement.
+    """
+    best, best_score, n_worse = candidates[0], -np.inf, 0
+    for candidate in candidates:
+        score, n_worse = find_score(candidate), n_worse + 1
+        if score > best_score:
+            best, best_score, n_worse = candidate, score, 0
+        if n_worse >= patience:
+            break
+    return best, best_score

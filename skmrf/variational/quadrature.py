@@ -12,12 +12,8 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dtrtri
 
+from .._kernels import gaussians
 from .._kernels._jit import read_only
-from .._kernels.gaussians import (
-    cell_log_densities,
-    complete_deviations,
-    sum_conditional_covariances,
-)
 from .._utils.log_weights import logsumexp_along
 from .._utils.parallel import equal_slices
 from .._utils.phases import CliquePoints
@@ -25,6 +21,7 @@ from .mixtures import LOG_2PI, TINY, missing_patterns, student_log_densities, st
 
 MIN_RESPONSIBILITY = 1e-12  # share of a component in the weight of a row, in sums of moments
 MAX_BLOCK = 2**22  # log-densities of rows and components at once
+MAX_FINE = 0.01  # squared width of a cell, relative to the least variance, that has no effect
 MAX_INVERSE = 64  # numbers up to which an inverse triangle is faster than solving for each row
 
 
@@ -339,7 +336,7 @@ class ConditionalMoments:
         squares = np.einsum("rj,rj->r", products, rows)
         pattern = np.tile(self._pattern, len(members))
         args = pattern, np.argsort(pattern, kind="stable"), precision, products, rows
-        complete_deviations(read_only(self._masks), *args, squares, log_dets)
+        gaussians.complete_deviations(read_only(self._masks), *args, squares, log_dets)
         self.means[members] = rows.reshape(shape) + means[:, None]
         return squares.reshape(shape[:2]), log_dets.reshape(shape[:2])
 
@@ -370,7 +367,7 @@ class ConditionalMoments:
             totals = [np.bincount(self._pattern, weights[k], n_patterns) for k in members]
             found, out = np.zeros((n_patterns, p)), np.zeros((len(members), p, p))
             args = precision, np.array(totals), found, out
-            sum_conditional_covariances(read_only(self._masks), *args)
+            gaussians.sum_conditional_covariances(read_only(self._masks), *args)
             yield members, factors[:, None, None], found, out
 
     def find_moments(self, resp):
@@ -441,18 +438,28 @@ def joint_log_densities(mixture, rows, patterns, indicators=None, here=slice(Non
     return logs + mixture.log_weights[:, None] + moments.log_densities, moments
 
 
-def component_log_densities(mixture, X, cells):
-    """Return the log-density of each row under each component, averaged over cells of rounding.
+def are_coarse(cells, mixture):
+    """Return whether a component can be so narrow that its density varies in a cell."""
+    if cells is None:
+        return False
+    variances = np.diagonal(mixture.roots, axis1=1, axis2=2).min(axis=0) ** 2
+    return bool((12.0 * cells.noise > MAX_FINE * variances).any())
 
-    Rows have nan for missing entries. ``cells`` describes the rounded numbers of the rows.
-    """
+
+def take_cells(cells, rows):
+    """Return the cells of some of the rows."""
+    return cells._make([*(part[rows] for part in cells[:3]), *cells[3:]])
+
+
+def component_log_densities(mixture, X, cells):
+    """Return the log-density of each row under each component, averaged over cells of rounding."""
     logs, numbers = mixture.table_log_densities(X), np.ascontiguousarray(X[:, mixture.numbers])
     pattern, _ = missing_patterns(numbers)
     args = numbers, pattern, np.argsort(pattern, kind="stable")
     for members, factors in mixture.shapes:
         found = np.empty((len(members), len(X)))
         moments = mixture.means[members], factors, read_only(mixture.covariances[members[0]])
-        cell_log_densities(*args, *moments, *cells.arrays, found)
+        gaussians.cell_log_densities(*args, *moments, *cells, found)
         logs[members] += found
     return logs
 
@@ -463,11 +470,11 @@ def row_log_densities(mixture, rows):
     ``rows`` has the attributes ``X`` and ``cells``, as in ``MixtureRows``.
     """
     X, cells = rows.X, rows.cells
-    if cells is None or not cells.are_coarse(mixture):
+    if not are_coarse(cells, mixture):
         return mixture.log_density(X)
     out, n_blocks = np.empty(len(X)), -(-len(X) * mixture.n_components // MAX_BLOCK)
     for here in equal_slices(len(X), n_blocks):
-        logs = component_log_densities(mixture, X[here], cells.take(here))
+        logs = component_log_densities(mixture, X[here], take_cells(cells, here))
         out[here] = logsumexp_along(logs + mixture.log_weights[:, None])
     return out
 
@@ -480,16 +487,9 @@ def row_score(mixture, rows, patterns):
 def student_score(mixture, rows, patterns):
     """Return a function that maps degrees of freedom to the score of ``student_mixture``.
 
-    Parameters
-    ----------
-    mixture : Mixture
-        The distribution with Gaussian components.
-    rows : MixtureRows
-        Rows with weights.
-    patterns : tuple
-        Patterns of missing entries of the rows.
+    ``mixture`` has Gaussian components, and ``patterns`` is ``rows.patterns``.
     """
-    if rows.cells is not None and rows.cells.are_coarse(mixture):
+    if are_coarse(rows.cells, mixture):
         return lambda degrees: float(
             rows.weights @ row_log_densities(student_mixture(mixture, degrees), rows)
         )

@@ -1,6 +1,6 @@
 """Gaussian potentials: fit, log density, imputation and conditional quantiles."""
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -25,6 +25,7 @@ from ...variational.expectation_maximization import MixtureRows, learn_mixture
 from ...variational.mixtures import missing_patterns
 from ...variational.quadrature import (
     ConditionalMoments,
+    are_coarse,
     component_log_densities,
     row_log_densities,
 )
@@ -36,7 +37,6 @@ IDENTITY_SOFTNESS = 1e60  # of a transform without curvature
 FAR_SPREAD = 3.0  # mean of far values in standard deviations; other far values can be anywhere
 MAX_FAR_NUMBERS = 2**21  # of the covariances of components for far values, 16 MB
 MAX_BLOCK = 2**22  # conditional means at once
-MAX_FINE = 0.01  # squared width of a cell, relative to the least variance, that has no effect
 MAX_GAP = 1e-3  # between the end of a cell and a bound, in steps
 MIN_SHARE = 1e-12  # probability of a component that has an effect on a conditional distribution
 N_LEVELS = 32  # quantiles whose mean is the conditional mean
@@ -181,8 +181,7 @@ def learn_transformed_columns(X, columns, names, column_types, categories, weigh
     return TransformedColumns(list(names), types, transforms, known, log_unseen)
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(NamedTuple):
     """Cells of the rounded numbers of encoded rows: the intervals that are rounded to them.
 
     Attributes
@@ -202,21 +201,6 @@ class Cells:
     widths: np.ndarray
     noise: np.ndarray
     spikes: np.ndarray
-
-    @property
-    def arrays(self):
-        """Arguments of the compiled function that averages densities over cells."""
-        return self.low, self.high, self.widths, self.noise, self.spikes
-
-    def take(self, rows):
-        """Return the cells of some of the rows."""
-        parts = {name: getattr(self, name)[rows] for name in ("low", "high", "widths")}
-        return replace(self, **parts)
-
-    def are_coarse(self, mixture):
-        """Return whether a component can be so narrow that its density varies in a cell."""
-        variances = np.diagonal(mixture.roots, axis1=1, axis2=2).min(axis=0) ** 2
-        return bool((12.0 * self.noise > MAX_FINE * variances).any())
 
 
 def find_cells(columns, codes):
@@ -315,7 +299,7 @@ def _find_log_densities(mixture, columns):
     The result is None if the densities hardly vary in the cells.
     """
     cells = find_cells(columns, np.empty((0, len(columns.n_states))))
-    if cells is None or not cells.are_coarse(mixture):
+    if not are_coarse(cells, mixture):
         return None
     return lambda X: component_log_densities(mixture, X, find_cells(columns, X))
 
