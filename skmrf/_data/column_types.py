@@ -35,6 +35,7 @@ CODE = r"\s*0\d"  # text that begins with 0 and another digit, such as a postal 
 MAX_WHOLE_CATEGORIES = 20  # distinct whole numbers of a column that is categorical by default
 N_TAIL, MAX_TAIL_RANGE, MAX_LAST = 3, 8, 4  # largest counts, their range, rows of the last one
 MAX_LAST_SHARE = 0.04  # the same as a share of all rows
+MAX_END_SHARE = 0.3  # of the mean frequency of codes; a rarer end shows that there are other codes
 MIN_PEAK_RATIO = 4.0  # of the largest frequency of counts to the mean frequency of their tail
 MIN_BELL_RATIO = 2.0  # the same if both tails are rare
 MIN_FILLED = 0.6  # share of the whole numbers between the ends of such a column that occur in it
@@ -132,21 +133,9 @@ def find_position(column, names, parameter="column_types"):
 def find_column_types(X, columns, *, by_dtype=True):
     """Return the type of each column, detected from its data type and its values.
 
-    Booleans are "boolean". An ordered categorical data type is "ordinal", and another categorical
-    data type is "categorical". Text is "categorical", unless all entries are numbers that have no
-    leading zeros. Whole numbers of an array are "categorical" if there are at most 20 distinct
-    values that look like codes, otherwise "integer". These do not look like codes: counts, which
-    have few rows with the largest numbers; negative and positive numbers that have few rows at both
-    ends; and numbers above 9 whose distinct values are more than half of the rows. Numbers above 9
-    are divided by their greatest common divisor before. Whole numbers of a frame are "integer",
-    unless there are at most two distinct values. If all data types of a frame are integers, or all
-    are floats, they do not distinguish numbers from codes of categories. The frame is then treated
-    like an array. pandas stores integers with missing entries as floats, so a column of floats
-    counts as integers if it has missing entries and whole numbers only, unless another column of
-    floats has whole numbers without missing entries. Other columns are "bounded" if their values
-    fill the range from 0 to 1, or if many values are near the smallest and near the largest value,
-    and are not rarer towards the ends. They are "non-negative" if no value is negative, and
-    otherwise "continuous".
+    The page "Which estimator do I need?" of the user guide has a table of the rules. A column of
+    floats of pandas counts as integers if it has missing entries and whole numbers only, unless
+    another column of floats has whole numbers without missing entries.
 
     Parameters
     ----------
@@ -445,11 +434,18 @@ def find_detected(column_types, names):
 def find_log_unseen(columns, known):
     """Return the log-probability of a number that was not seen in fit, by column index.
 
-    It is that of one row of n + 1, if the column has n observed entries. The dict ``known`` has the
-    categories of each column whose type and categories are detected. Some may be no numbers.
+    It is that of one row of n + 1, if the column has n observed entries, and if few of them are the
+    smallest or the largest number. Otherwise new rows seldom have other numbers. The dict ``known``
+    has the categories of each column whose type and categories are detected.
     """
-    counts = {j: (~missing_mask(columns[j])).sum() for j in known}
-    return {j: -float(np.log1p(counts[j])) for j, c in known.items() if c.dtype.kind in "biuf"}
+    found = {}
+    for j, categories in known.items():
+        if categories.dtype.kind in "biuf":
+            x = columns[j][~missing_mask(columns[j])].astype(float)
+            _, counts = np.unique(x, return_counts=True)
+            if len(counts) < 2 or min(counts[0], counts[-1]) <= MAX_END_SHARE * counts.mean():
+                found[j] = -float(np.log1p(len(x)))
+    return found
 
 
 def find_unseen_numbers(encoder, columns):

@@ -470,7 +470,7 @@ def test_the_error_of_an_unseen_number_names_the_types(seed):
     X = np.c_[rng.normal(size=60), np.arange(60) % 5]
     message = r'Column 1 has the category 9\.0.* the type "integer" or "continuous" in column_types'
     with pytest.raises(ValueError, match=message):
-        NNMRFDensity(column_types={1: "categorical"}).fit(X).score_samples([[0.0, 9.0]])
+        NNMRFDensity(random_state=seed).fit(X).score_samples([[0.0, 9.0]])
     for wrong, known in ((np.array(["w"]), np.array(["u"])), (np.array([9]), np.array([1]))):
         with pytest.raises(ValueError, match="not seen in fit") as error:
             encode([wrong], [known], ["kind"], has_types=known.dtype.kind == "U")

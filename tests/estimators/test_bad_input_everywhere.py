@@ -486,6 +486,8 @@ def make_counts(seed):
     """Return rows with a number and two columns of codes, and rows with unseen codes."""
     rng = np.random.default_rng(seed)
     X = np.c_[rng.normal(size=240), np.arange(240) % 2, np.arange(240) // 2 % 4]
+    X[10:100, 1:] = 0.0, 1.0  # one and three are rare
+    X[100:220, 1:] = 0.0, 2.0
     return X, np.array([[0.5, 2.0, 1.0], [0.5, 1.0, 9.0], [0.5, 5.0, 7.0]])
 
 

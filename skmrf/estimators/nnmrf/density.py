@@ -331,8 +331,8 @@ class NNMRFDensity(TableDensity):
             Rows of numbers and categories. Missing entries (nan, None or NA) are integrated out:
             by importance sampling from the mixture with ``density="mrf"`` of networks, otherwise
             exactly. Categories that were not seen during fit raise a ValueError. A whole number
-            that is not among detected categories has the probability of one training row, with a
-            warning.
+            has the probability of one training row, with a warning, if the categories are detected
+            and the smallest or the largest of them is rare.
 
         Returns
         -------

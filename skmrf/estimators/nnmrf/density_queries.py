@@ -208,8 +208,8 @@ class DensityClassifier(TableClassifier):
         ----------
         X : array-like or frame of shape (n_samples, n_features)
             Rows of numbers and categories. nan, None and NA are missing entries. Categories that
-            were not seen during fit raise a ValueError. Whole numbers that are not among detected
-            categories count as missing, with a warning.
+            were not seen during fit raise a ValueError. Whole numbers count as missing, with a
+            warning, if the categories are detected and the smallest or the largest of them is rare.
 
         Returns
         -------
