@@ -217,15 +217,15 @@ class NNMRFBayesClassifier(DensityClassifier):
             networks = self._check_networks()
             table, cells = self._read_table(X, y, sample_weight, networks)
             priors = check_priors(self.priors, table.shares)
-            plan, kinds = self._plan(networks, table)
-            n_fits = 1 + plan.n_trials
-            reports = PartReports(self, X, y, n_fits * len(table.classes))
+            plan = self._plan(networks, table)
+            n_trials = 0 if plan is None else plan.n_trials
+            reports = PartReports(self, X, y, (1 + n_trials) * len(table.classes))
             rng = check_generator(self.random_state)
             rng = reports.begin(rng, *table[:-1], vars(table.columns))
             seeds, trial_seeds = rng.integers(2**31, size=(2, len(table.classes))).tolist()
-            if len(kinds) > 1:
+            if n_trials:
                 plan = self._select_plan(plan, table, trial_seeds, reports)
-            if plan is None or kinds == ["gaussian"]:
+            if plan is None:
                 names = "density of a class", "densities of classes"
                 tasks = _gaussian_tasks(networks, table, self.verbose)
                 densities = reports.learn(*names, _set_gaussian, tasks, brief=_set_gaussian)
@@ -305,20 +305,21 @@ class NNMRFBayesClassifier(DensityClassifier):
             return reports.learn(*names, NNMRFDensity.fit, tasks, **options)
 
     def _plan(self, networks, table):
-        """Return the training of networks, and the potentials among which held-out rows select."""
-        plan, n_columns = TrainingPlan(networks), table.rows.shape[1]
+        """Return the training of networks, with trials if Gaussians are possible, too.
+
+        None if the potentials are Gaussian.
+        """
+        n_columns = table.rows.shape[1]
         if not isinstance(self.potentials, str) or self.potentials == "network":
-            return plan, ["network"]
+            return TrainingPlan(networks)
         if self.potentials == "gaussian" or n_columns > MAX_COLUMNS_OF_NETWORKS:
-            return plan, ["gaussian"]
+            return None
         if len(table.classes) == 1:
-            return plan, ["network"]
-        limited = plan_training(networks, np.bincount(table.labels), n_columns)
-        if limited is None:
-            return plan, ["gaussian"]
-        if table.rows.size > MAX_ENTRIES_OF_TRIALS:
-            limited = limited._replace(n_trials=1)
-        return limited, ["gaussian", "network"]
+            return TrainingPlan(networks)
+        plan = plan_training(networks, np.bincount(table.labels), n_columns)
+        if plan is not None and table.rows.size > MAX_ENTRIES_OF_TRIALS:
+            plan = plan._replace(n_trials=1)
+        return plan
 
     def _select_plan(self, plan, table, seeds, reports):
         """Return the training of networks, or None if Gaussians are better for left-out rows.
