@@ -493,14 +493,15 @@ def test_default_classifier_has_no_networks_if_they_are_slow(seed, monkeypatch):
 
 
 @pytest.mark.long
-def test_default_classifier_trains_networks_of_classes_on_all_rows(seed, monkeypatch):
-    """No rows are held out for early stopping, and the number of updates is limited."""
+def test_trials_of_the_default_classifier_do_not_hold_out_rows(seed, monkeypatch):
+    """Their number of updates is limited. The last training of better networks is longer."""
     fits = record_fits(monkeypatch)
     X, y = make_moons(1400, noise=0.05, random_state=seed)
     NNMRFBayesClassifier(random_state=seed).fit(X, y)
-    densities = [density for fit in fits for density in fit]
-    assert not any(density.potentials.early_stopping for density in densities)
-    assert all(density.history_["n_updates"][-1] <= 510 for density in densities)
+    trials, last = [density for fit in fits[:-1] for density in fit], fits[-1]
+    assert not any(density.potentials.early_stopping for density in trials)
+    assert all(density.history_["n_updates"][-1] <= 510 for density in trials)
+    assert all(density.potentials.early_stopping == "auto" for density in last)
 
 
 @pytest.mark.parametrize("smallest", [1.0, 1e-320])
