@@ -327,7 +327,7 @@ def find_step(x, kind):
     for decimals in range(MAX_DECIMALS + 1) if 0 < size < 1e9 else ():
         scaled = x * 10.0**decimals
         whole = np.rint(scaled)
-        if whole.any() and np.allclose(scaled, whole, rtol=1e-9, atol=1e-6):
+        if whole.any() and np.allclose(scaled, whole, rtol=1e-12, atol=1e-6):
             common = np.gcd.reduce(whole.astype(np.int64))
             unit = float(max(common, 1)) / 10.0**decimals
             return unit, unit if ties >= MIN_TIES else 0.0, 0.0

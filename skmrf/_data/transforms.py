@@ -32,7 +32,7 @@ FARTHEST = 1e100  # of standardised values, so that squares are finite
 MAX_LENGTH = 1.0  # standard deviations beyond its start up to which a tail is about linear
 BEYOND = 0.5  # standard deviations beyond the training values that conditioning takes into account
 LARGEST = np.finfo(float).max
-SMALLEST_SHARE = 1e-16  # smaller differences of shares are inaccurate
+ROUNDING, SMALLEST_SHARE = 1e-14, 1e-16  # errors of transformed values, and of small shares
 NORMAL_CONSTANT = 1.0 + np.log(2.0 * np.pi)  # minus twice the log-likelihood at variance 1
 
 
@@ -347,7 +347,7 @@ def _select_softness(x, weights, parts, is_linear):
         raw, log_slope = transform._curve(x)
         mean = np.average(raw, weights=weights)
         variance = np.average((raw - mean) ** 2, weights=weights)
-        variance = max(variance, 1e-12 * max(mean**2, 1e-300))
+        variance = max(variance, (ROUNDING * mean) ** 2, 1e-300)
         transform = replace(transform, mean=mean, deviation=np.sqrt(variance))
         if transform.step and np.isinf(transform.low) and not len(transform.spikes):
             score = weights @ _log_rounded_density(transform, x)

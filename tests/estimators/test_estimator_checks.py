@@ -257,6 +257,26 @@ def test_repeated_rows_are_in_one_fold(seed):
             assert len(out) > len(X) / 5
 
 
+def test_samples_have_the_shares_of_point_masses(seed):
+    """The other numbers are not rounded to point masses."""
+    rng = np.random.default_rng(seed)
+    ages = np.rint(rng.normal(50.0, 11.0, 800))
+    ages[:400] = 50.0
+    model = NNMRFDensity(random_state=seed).fit(ages[:, None])
+    share = np.exp(model.score([[50.0]]))
+    drawn = model.sample(100_000, random_state=seed)
+    assert_allclose(share, (ages == 50.0).mean(), atol=0.002)
+    assert abs((drawn == 50.0).mean() - share) < 5 * (0.25 / len(drawn)) ** 0.5
+
+
+@pytest.mark.parametrize(("shift", "decimals"), [(1e11, 0), (1e14, 0), (1e8, 2), (5e8, 1)])
+def test_densities_of_shifted_numbers(shift, decimals, seed):
+    """The bound 0 and the rounding of far numbers have no effect."""
+    x = np.round(np.random.default_rng(seed).normal(0, 4.0 / 10**decimals, (500, 1)), decimals)
+    logs = [NNMRFDensity(random_state=0).fit(x + s).score(x + s) for s in (0.0, shift)]
+    assert_allclose(*logs, atol=0.05)
+
+
 def test_large_integers_are_numbers(seed):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"id": 2**60 + rng.permutation(150), "x": rng.normal(size=150)})

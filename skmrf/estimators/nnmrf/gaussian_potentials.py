@@ -37,6 +37,7 @@ IDENTITY_SOFTNESS = 1e60  # of a transform without curvature
 FAR_SPREAD = 3.0  # mean of far values in standard deviations; other far values can be anywhere
 MAX_FAR_NUMBERS = 2**21  # of the covariances of components for far values, 16 MB
 MAX_BLOCK = 2**22  # conditional means at once
+MAX_REDRAWS = 10  # of a number that is rounded to a point mass
 MAX_GAP = 1e-3  # between the end of a cell and a bound, in steps
 MIN_SHARE = 1e-12  # probability of a component that has an effect on a conditional distribution
 N_LEVELS = 32  # quantiles whose mean is the conditional mean
@@ -331,7 +332,7 @@ def impute_gaussians(mixture, columns, codes, strategy, rng):
     out = mixture.impute(columns.limit(codes), rng, find_logs)
     out = np.where(np.isnan(codes), out, codes)
     if strategy == "sample":
-        return out
+        return _redraw_near_spikes(mixture, columns, codes, out, rng)
     levels = [0.5] if strategy == "mode" else (np.arange(N_LEVELS) + 0.5) / N_LEVELS
     marginals = conditional_marginals(mixture, columns, codes, levels)
     for j, found in enumerate(marginals):
@@ -346,6 +347,22 @@ def impute_gaussians(mixture, columns, codes, strategy, rng):
             out[is_missing, place] = transform.find_states(means)
         out[is_missing, j] = transform.forward(transform.inverse(transform.forward(means)))
     return out
+
+
+def _redraw_near_spikes(mixture, columns, codes, drawn, rng):
+    """Draw numbers again that are rounded to a point mass, because its state was not drawn."""
+    find_logs, n = _find_log_densities(mixture, columns), len(columns.names)
+    for place, j in enumerate(columns.spiked, start=n):
+        transform = columns.transforms[j]
+        for _ in range(MAX_REDRAWS if transform.step else 0):
+            states = transform.find_states(transform.inverse(drawn[:, j]))
+            again = np.isnan(codes[:, place]) & (drawn[:, place] == 0) & (states > 0)
+            if not again.any():
+                break
+            rows = drawn[again]
+            rows[:, j] = np.nan
+            drawn[again, j] = mixture.impute(columns.limit(rows), rng, find_logs)[:, j]
+    return drawn
 
 
 def conditional_marginals(mixture, columns, codes, levels):
