@@ -141,7 +141,8 @@ def random_folds(groups, n_folds, max_rows, rng):
     Parameters
     ----------
     groups : ndarray of int of shape (n_rows,)
-        Number of the group of each row. The rows of a group are in the same fold.
+        Number of the group of each row. The rows of a group are in the same fold, unless there is
+        a single group.
     n_folds : int
         Number of folds, if there are enough groups. A single fold has about a third of the rows.
     max_rows : int
@@ -155,6 +156,7 @@ def random_folds(groups, n_folds, max_rows, rng):
         Indices of the rows of each fold.
     """
     order = rng.permutation(len(groups))
+    groups = np.arange(len(groups)) if (groups == groups[0]).all() else groups
     _, first, owners = np.unique(groups[order], return_index=True, return_inverse=True)
     ranks = np.argsort(np.argsort(first))[owners]  # of the groups, in the random order
     by_group = np.argsort(ranks, kind="stable")

@@ -257,6 +257,14 @@ def test_repeated_rows_are_in_one_fold(seed):
             assert len(out) > len(X) / 5
 
 
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 5, 6])
+def test_equal_rows_have_a_density(n_rows, seed):
+    X = np.full((n_rows, 2), 2.5)
+    model = NNMRFDensity(random_state=seed).fit(X)
+    assert np.isfinite(model.score(X))
+    assert np.isfinite(model.sample(2)).all()
+
+
 def test_samples_have_the_shares_of_point_masses(seed):
     """The other numbers are not rounded to point masses."""
     rng = np.random.default_rng(seed)
