@@ -33,8 +33,10 @@ from skmrf import (
     NNMRFDensity,
 )
 from skmrf._data.column_types import find_column_types
+from skmrf._data.transforms import ColumnTransform
 from skmrf._kernels._jit import read_only
 from skmrf._kernels.gaussians import cell_log_densities
+from skmrf.estimators.nnmrf.gaussian_potentials import _cell_ends
 from skmrf.learners import CD, PCD, CDPercLoss, Variational
 from skmrf.structure import Penalized, RemovalWhileLearning, WaldTests
 from skmrf.variational.expectation_maximization import MixtureRows, MixtureSelection
@@ -282,7 +284,15 @@ def test_densities_of_shifted_numbers(shift, decimals, seed):
     """The bound 0 and the rounding of far numbers have no effect."""
     x = np.round(np.random.default_rng(seed).normal(0, 4.0 / 10**decimals, (500, 1)), decimals)
     logs = [NNMRFDensity(random_state=0).fit(x + s).score(x + s) for s in (0.0, shift)]
-    assert_allclose(*logs, atol=0.05)
+    assert_allclose(*logs, atol=1e-3)
+
+
+def test_cells_beside_soft_bounds_are_finite():
+    """A cell reaches to infinity only at an exact bound."""
+    transform = ColumnTransform(low=0.0, high=9.0, is_soft=(True, False), step=1.0)
+    ends = _cell_ends(transform, np.array([0.5, 8.5]))
+    assert np.isfinite(ends[0]).all()
+    assert ends[1, 1] == np.inf
 
 
 def test_large_integers_are_numbers(seed):
