@@ -332,7 +332,7 @@ def impute_gaussians(mixture, columns, codes, strategy, rng):
     out = mixture.impute(columns.limit(codes), rng, find_logs)
     out = np.where(np.isnan(codes), out, codes)
     if strategy == "sample":
-        return _redraw_near_spikes(mixture, columns, codes, out, rng)
+        return _redraw_near_spikes(mixture, columns, codes, out, rng, find_logs)
     levels = [0.5] if strategy == "mode" else (np.arange(N_LEVELS) + 0.5) / N_LEVELS
     marginals = conditional_marginals(mixture, columns, codes, levels)
     for j, found in enumerate(marginals):
@@ -349,10 +349,9 @@ def impute_gaussians(mixture, columns, codes, strategy, rng):
     return out
 
 
-def _redraw_near_spikes(mixture, columns, codes, drawn, rng):
+def _redraw_near_spikes(mixture, columns, codes, drawn, rng, find_logs):
     """Draw numbers again that are rounded to a point mass, because its state was not drawn."""
-    find_logs, n = _find_log_densities(mixture, columns), len(columns.names)
-    for place, j in enumerate(columns.spiked, start=n):
+    for place, j in enumerate(columns.spiked, start=len(columns.names)):
         transform = columns.transforms[j]
         for _ in range(MAX_REDRAWS if transform.step else 0):
             states = transform.find_states(transform.inverse(drawn[:, j]))
