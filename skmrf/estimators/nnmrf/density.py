@@ -330,9 +330,10 @@ class NNMRFDensity(TableDensity):
         X : array-like or frame of shape (n_samples, n_features)
             Rows of numbers and categories. Missing entries (nan, None or NA) are integrated out:
             by importance sampling from the mixture with ``density="mrf"`` of networks, otherwise
-            exactly. Categories that were not seen during fit raise a ValueError. A whole number
-            has the probability of one training row, with a warning, if the categories are detected
-            and the smallest or the largest of them is rare.
+            exactly, except that coarsely rounded columns are integrated out approximately.
+            Categories that were not seen during fit raise a ValueError. A whole number has the
+            probability of one training row, with a warning, if the categories are detected and the
+            smallest or the largest of them is rare.
 
         Returns
         -------
