@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 
-from .._utils.codes import MISSING
+from .._utils.codes import MIN_CODES, MISSING, find_ordered
 from .._utils.parameters import show_list
 from .._utils.warn import warn_caller
 from .categories import (
@@ -15,19 +15,12 @@ from .categories import (
     encode,
     is_number,
     missing_mask,
+    value_codes,
 )
+from .cliques import COLUMN_TYPES, read_types
 from .frames import MAX_EXACT, TRUTH_VALUES, to_double
 from .frames import column_types as frame_types
 
-COLUMN_TYPES = (
-    "continuous",
-    "non-negative",
-    "bounded",
-    "integer",
-    "ordinal",
-    "categorical",
-    "boolean",
-)
 DISCRETE_TYPES = ("ordinal", "categorical", "boolean")  # columns with categories
 # names of the data types of pandas, polars and pyarrow: integers, floats
 NUMBERS = r"(sparse\[)?u?int\d", r"(sparse\[)?(half)?float|double"
@@ -88,7 +81,7 @@ def resolve_column_types(column_types, X, columns, names, *, by_dtype=True, find
     list of str
         Type of each column, one of ``COLUMN_TYPES``.
     """
-    given = _given_types(column_types, names)
+    given = read_types(column_types, names)
     for j, kind in given.items():
         if not isinstance(kind, str) or kind not in (*COLUMN_TYPES, "auto"):
             raise ValueError(
@@ -102,40 +95,14 @@ def resolve_column_types(column_types, X, columns, names, *, by_dtype=True, find
     return [given.get(j, kind) for j, kind in enumerate(found)]
 
 
-def _given_types(column_types, names):
-    """Return a dict of the given types by column index."""
-    if isinstance(column_types, dict):
-        return {find_position(c, names): kind for c, kind in column_types.items()}
-    if isinstance(column_types, str) and column_types in (*COLUMN_TYPES, "auto"):
-        return dict.fromkeys(range(len(names)), column_types)
-    types = column_types if isinstance(column_types, list | tuple | np.ndarray) else ()
-    if len(types) != len(names):
-        raise ValueError(
-            'column_types must be "auto", a type, a dict, or a list with one type for each of the '
-            f"{len(names)} columns; got {column_types!r}. The types are "
-            f"{show_list(COLUMN_TYPES, len(COLUMN_TYPES))}."
-        )
-    return dict(enumerate(types))
-
-
-def find_position(column, names, parameter="column_types"):
-    """Return the index of a column that a parameter names, given its name or index."""
-    if isinstance(column, int | np.integer) and not isinstance(column, bool):
-        if -len(names) <= column < len(names):
-            return int(column) % len(names)
-    elif column in names:
-        return names.index(column)
-    raise ValueError(
-        f"{parameter} has {column!r}, which is not a column; the columns are {show_list(names)}."
-    )
-
-
 def find_column_types(X, columns, *, by_dtype=True):
     """Return the type of each column, detected from its data type and its values.
 
-    The page "Which estimator do I need?" of the user guide has a table of the rules. A column of
-    floats of pandas counts as integers if it has missing entries and whole numbers only, unless
-    another column of floats has whole numbers without missing entries.
+    The page "Which estimator do I need?" of the user guide has a table of the rules. Whole numbers
+    that would be categories are integers if :func:`~skmrf._utils.codes.find_ordered` finds that
+    their order matters, except if the data types of a frame decide. A column of floats of pandas
+    counts as integers if it has missing entries and whole numbers only, unless another column of
+    floats has whole numbers without missing entries.
 
     Parameters
     ----------
@@ -160,7 +127,41 @@ def find_column_types(X, columns, *, by_dtype=True):
     is_uniform = _are_uniform(kinds)
     limit = 2 if by_dtype and not is_uniform else MAX_WHOLE_CATEGORIES
     dtypes = dtypes or [None] * len(columns)
-    return [_find_type(t, column, limit) for t, column in zip(dtypes, columns, strict=True)]
+    pairs = list(zip(dtypes, columns, strict=True))
+    found = [_find_type(*pair, limit) for pair in pairs]
+    if limit > 2 and len(columns) > 1:
+        detected = [j for j, pair in enumerate(pairs) if _find_type(*pair, 0) != found[j]]
+        tested = {j: _find_scale(columns[j]) for j in detected}
+        tested = {j: codes for j, codes in tested.items() if len(codes)}
+        for j in find_ordered(_to_numbers(columns), tested) if tested else ():
+            found[j] = "integer"
+    return found
+
+
+def _find_scale(column):
+    """Return the consecutive whole numbers of a column, without point masses; none if too few."""
+    x = _observed_numbers(column)
+    values = np.unique(x)
+    if len(values) < MIN_CODES or np.abs(values).max() >= MAX_EXACT or values[0] == -1:
+        return values[:0]
+    step = np.gcd.reduce(values.astype(np.int64))
+    if len(values) <= MIN_FILLED * (values[-1] - values[0]) / step:
+        return values[:0]
+    values = np.setdiff1d(values, find_spikes(x, float(step), -np.inf, np.inf))
+    return values if len(values) >= MIN_CODES else values[:0]
+
+
+def _to_numbers(columns):
+    """Return columns as numbers, nan where missing; text has codes, or is missing if diverse."""
+    codes = value_codes(columns).astype(float)
+    codes[codes == MISSING] = np.nan
+    for x, column in zip(codes.T, columns, strict=True):
+        numbers = _observed_numbers(column)
+        if len(numbers):
+            x[~np.isnan(x)] = numbers
+        elif np.nanmax(x, initial=0) >= MAX_WHOLE_CATEGORIES:
+            x[:] = np.nan
+    return codes
 
 
 def find_graph_types(X, columns):
@@ -423,12 +424,6 @@ def find_spikes(x, step, low, high):
         if is_bound[i] or counts[i] >= SPIKE_RATIO * others + 3.0:
             found.append((counts[i], values[i]))
     return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
-
-
-def find_detected(column_types, names):
-    """Return the indices of the columns whose types are detected."""
-    given = _given_types(column_types, names)
-    return {j for j in range(len(names)) if given.get(j, "auto") == "auto"}
 
 
 def find_log_unseen(columns, known):

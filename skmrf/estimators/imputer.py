@@ -79,12 +79,13 @@ class MRFImputer(OneToOneFeatureMixin, TransformerMixin, NestedEstimator):
         types have categories. Whole numbers are categorical if there are at most 20 distinct values
         that look like codes, otherwise integers. These do not look like codes: counts, which have
         few rows with the largest numbers; negative and positive numbers that have few rows at both
-        ends; and numbers above 9 whose distinct values are more than half of the rows. A str is the
-        type of all columns, and a list has one type for each column. A dict has the types of some
-        columns, by name or index; the other columns are detected. The types select the default
-        estimator, and are the types of the columns of :class:`NNMRFDensity`. In other models all
-        columns are categorical; the latent Gaussian model uses the order of ordinal columns and of
-        numbers.
+        ends; numbers above 9 whose distinct values are more than half of the rows; and a scale of
+        at least eight numbers whose order determines most of the relation to the other columns. A
+        str is the type of all columns, and a list has one type for each column. A dict has the
+        types of some columns, by name or index; the other columns are detected. The types select
+        the default estimator, and are the types of the columns of :class:`NNMRFDensity`. In other
+        models all columns are categorical; the latent Gaussian model uses the order of ordinal
+        columns and of numbers.
     add_indicator : bool, default=False
         Whether to add a column for each column with missing entries in :meth:`fit`. It states
         which entries were missing, as booleans in frames and as zeros and ones in arrays.

@@ -375,6 +375,52 @@ def test_rounded_salaries_are_numbers(unit, seed):
     assert all(find_column_types(x[:, None], [x]) == ["categorical"] for x in codes)
 
 
+def make_scales(rng, n, n_columns=4):
+    """Return columns with whole numbers from 0 to 10 that are noisy values of a common number."""
+    common = rng.normal(size=(n, 1))
+    return np.clip(np.floor(2.0 * common + 1.5 * rng.normal(size=(n, n_columns)) + 5.5), 0, 10)
+
+
+@pytest.mark.parametrize("n", [200, 1000])
+def test_scales_that_are_related_to_other_columns_are_integers(n, seed):
+    """The same numbers in a random order are codes of categories."""
+    rng = np.random.default_rng(seed)
+    n_integers = n_changed = 0
+    for _ in range(10):
+        X = make_scales(rng, n)
+        n_integers += find_column_types(X, list(X.T)).count("integer")
+        codes = np.stack([rng.permutation(np.arange(11.0))[x.astype(int)] for x in X.T], axis=1)
+        for j, code in enumerate(codes.T):
+            if find_column_types(code[:, None], [code]) == ["categorical"]:
+                n_changed += find_column_types(codes, list(codes.T))[j] == "integer"
+        missing = np.where(rng.random(X.shape) < 0.05, 99.0, X)
+        assert find_column_types(missing, list(missing.T)) == ["categorical"] * 4
+    assert n_integers > 32
+    assert n_changed <= 1
+
+
+def test_codes_with_relations_to_other_codes_are_categories(seed):
+    """Equal codes in two columns do not show that the order of the codes matters."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(0, 12, (20, 800))
+    second = np.where(rng.random((20, 800)) < 0.6, first, rng.integers(0, 12, (20, 800)))
+    means = rng.normal(size=(20, 12))
+    found = []
+    for a, b, mean in zip(first, second, means, strict=True):
+        X = np.stack([a, b, mean[a] + 0.3 * rng.normal(size=800)], axis=1)
+        found += find_column_types(X, list(X.T))[:2]
+    assert found.count("categorical") >= len(found) - 1
+
+
+def test_declared_codes_remain_categories(seed):
+    X = make_scales(np.random.default_rng(seed), 500)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1].astype(int).astype(str), "c": X[:, 2]})
+    frame["b"] = frame["b"].str.zfill(2)
+    frame["d"] = pd.Categorical(X[:, 3].astype(int))
+    found = find_column_types(frame, [frame[c].to_numpy() for c in frame], by_dtype=False)
+    assert found == ["integer", "categorical", "integer", "categorical"]
+
+
 def test_scores_of_columns_with_blurred_ends_are_finite(seed):
     """Noise can move held-out rows beyond the detected bounds. Samples are rarely there."""
     rng, n_bounded = np.random.default_rng(seed), 0

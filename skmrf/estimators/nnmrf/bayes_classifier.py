@@ -96,14 +96,15 @@ class NNMRFBayesClassifier(DensityClassifier):
         types have categories. Whole numbers of an array are categorical if there are at most 20
         distinct values that look like codes, otherwise integers. These do not look like codes:
         counts, which have few rows with the largest numbers; negative and positive numbers that
-        have few rows at both ends; and numbers above 9 whose distinct values are more than half of
-        the rows. In frames, whole numbers are integers unless there are at most two distinct
-        values. A frame whose columns are all integers, or all floats, is treated like an array.
-        pandas stores integers with missing entries as floats, so a column of floats with missing
-        entries and whole numbers only counts as integers, unless another column of floats has whole
-        numbers without missing entries. A str is the type of all columns, and a list has one type
-        for each column. A dict has the types of some columns, by name or index; the other columns
-        are detected.
+        have few rows at both ends; numbers above 9 whose distinct values are more than half of the
+        rows; and a scale of at least eight numbers whose order determines most of the relation to
+        the other columns. In frames, whole numbers are integers unless there are at most two
+        distinct values. A frame whose columns are all integers, or all floats, is treated like an
+        array. pandas stores integers with missing entries as floats, so a column of floats with
+        missing entries and whole numbers only counts as integers, unless another column of floats
+        has whole numbers without missing entries. A str is the type of all columns, and a list has
+        one type for each column. A dict has the types of some columns, by name or index; the other
+        columns are detected.
     categories : "auto" or list of lists, default="auto"
         Categories of each categorical column. "auto" uses the categories that the data type of a
         frame's column declares, otherwise those seen during fit.

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..._data.categories import merge_copies, to_floats
+from ..._data.cliques import find_detected
 from ..._data.column_types import (
     DISCRETE_TYPES,
     MAX_SPIKES,
-    find_detected,
     find_log_unseen,
     resolve_column_types,
 )
