@@ -279,9 +279,8 @@ class Mixture:
                 noise[rows] = noise[rows] @ self.roots[k].T
             X[:, self.numbers] = self.means[chosen] + noise
         if len(self.discrete):
-            X[:, self.discrete] = self._sample_states(
-                chosen, rng.random((n, len(self.discrete), 1))
-            )
+            uniform = rng.random((n, len(self.discrete), 1))
+            X[:, self.discrete] = self._sample_states(chosen, uniform)
         return rng.permutation(X)  # so that the index of a row does not reveal its component
 
     def _sample_states(self, chosen, uniform):
@@ -290,7 +289,7 @@ class Mixture:
         states = (uniform * totals[chosen][..., -1:] > totals[chosen]).sum(axis=2)
         return np.minimum(states, self.n_states[self.discrete] - 1)
 
-    def impute(self, X, rng, find_logs=None):
+    def impute(self, X, rng, find_logs=None, errors=None):
         """Impute the missing entries of each row by a random draw given its observed entries.
 
         Parameters
@@ -301,6 +300,8 @@ class Mixture:
             Source of randomness.
         find_logs : callable, optional
             Function of rows that returns their log-density under each component.
+        errors : ndarray of shape (n_numbers,), optional
+            Variances of rounding errors, which the draws do not include. By default they are 0.
 
         Returns
         -------
@@ -311,21 +312,20 @@ class Mixture:
         incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
         for block in self._blocks(len(incomplete)):
             rows = incomplete[block]
-            X[rows] = self._impute_rows(X[rows], rng, find_logs)
+            X[rows] = self._impute_rows(X[rows], rng, find_logs, errors)
         return X
 
-    def _impute_rows(self, X, rng, find_logs):
+    def _impute_rows(self, X, rng, find_logs, errors):
         noise = rng.gumbel(size=(self.n_components, len(X)))
         if self.n_components > 1:  # log-densities take long
             noise += find_logs(X) + self.log_weights[:, None]
         chosen = np.argmax(noise, axis=0)
         noise = rng.normal(size=(len(X), len(self.numbers)))
-        X[:, self.numbers] = self._impute_numbers(self._select_numbers(X), chosen, noise)
+        X[:, self.numbers] = self._impute_numbers(self._select_numbers(X), chosen, noise, errors)
         if len(self.discrete):
             states = self._sample_states(chosen, rng.random((len(X), len(self.discrete), 1)))
-            X[:, self.discrete] = np.where(
-                np.isnan(X[:, self.discrete]), states, X[:, self.discrete]
-            )
+            known = X[:, self.discrete]
+            X[:, self.discrete] = np.where(np.isnan(known), states, known)
         return X
 
     def impute_by_components(self, X):
@@ -347,11 +347,10 @@ class Mixture:
         shares = self.component_shares(X)
         imputed = np.repeat(X[None], self.n_components, axis=0)
         numbers, states = self._select_numbers(X), self.tables.argmax(axis=2)
+        zeros = np.zeros(numbers.shape)
         for k, rows in enumerate(imputed):
             chosen = np.full(len(X), k)
-            rows[:, self.numbers] = self._impute_numbers(
-                numbers.copy(), chosen, np.zeros(numbers.shape)
-            )
+            rows[:, self.numbers] = self._impute_numbers(numbers.copy(), chosen, zeros)
             discrete = rows[:, self.discrete]
             rows[:, self.discrete] = np.where(np.isnan(discrete), states[k], discrete)
         return imputed, shares
@@ -378,13 +377,13 @@ class Mixture:
     def _select_numbers(self, X):
         return np.ascontiguousarray(X[:, self.numbers])
 
-    def _impute_numbers(self, X, chosen, noise):
+    def _impute_numbers(self, X, chosen, noise, errors=None):
         pattern, _ = missing_patterns(X)
         roots = self.whitening
         precisions = roots.transpose(0, 2, 1) @ roots  # this form has no negative pivots
         order = np.lexsort((pattern, chosen))
-        means = read_only(self.means)
-        draw_missing_values(X, pattern, order, chosen, means, precisions, noise)
+        means, errors = read_only(self.means), np.zeros(X.shape[1]) if errors is None else errors
+        draw_missing_values(X, pattern, order, chosen, means, precisions, noise, errors)
         return X
 
 

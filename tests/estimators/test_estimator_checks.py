@@ -421,6 +421,45 @@ def test_declared_codes_remain_categories(seed):
     assert found == ["integer", "categorical", "integer", "categorical"]
 
 
+@pytest.mark.parametrize("kind", ["counts", "narrow", "related"])
+def test_samples_of_rounded_numbers_have_the_probabilities_of_the_scores(kind, seed):
+    """The rounding errors of the training rows and of the samples are not added."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(500, 2))
+    if kind == "counts":
+        X = rng.poisson(1.0, (500, 2)).astype(float)
+    elif kind == "related":
+        X[:, 1] = 0.95 * X[:, 0] + 0.3 * X[:, 1]
+    X = np.rint(X if kind == "counts" else 0.7 * X)
+    model = NNMRFDensity(column_types="integer", random_state=seed).fit(X)
+    values = np.arange(-12.0, 25.0)
+    rows = np.stack([values, np.full(len(values), np.nan)], axis=1)
+    p = np.exp(model.score_samples(rows))
+    samples = model.sample(20000, random_state=seed)
+    frequencies = (samples[:, :1] == values).mean(axis=0)
+    assert 0.5 * np.abs(frequencies - p).sum() < 0.015
+    together = (samples[:, 0] == samples[:, 1]).mean()
+    pairs = np.exp(model.score_samples(np.stack([values, values], axis=1))).sum()
+    assert_allclose(together, pairs, atol=0.04)
+    quantiles = model.marginals(np.full((1, 2), np.nan), quantiles=[0.1, 0.4, 0.9])[0][0]
+    ranks = np.searchsorted(values, quantiles)
+    assert (np.cumsum(p)[ranks] > np.array([0.1, 0.4, 0.9]) - 0.01).all()
+    assert (np.cumsum(p)[ranks - 1] < np.array([0.1, 0.4, 0.9]) + 0.01).all()
+
+
+def test_quantiles_exclude_the_cells_of_point_masses(seed):
+    rng = np.random.default_rng(seed)
+    x = np.rint(rng.normal(10.0, 1.5, 1000))
+    x[rng.random(1000) < 0.4] = 10.0
+    model = NNMRFDensity(column_types="integer", random_state=seed).fit(x[:, None])
+    values = np.arange(0.0, 21.0)
+    totals = np.cumsum(np.exp(model.score_samples(values[:, None])))
+    levels = totals[(totals > 0.02) & (totals < 0.98)]
+    levels = np.concatenate([levels - 0.008, levels + 0.008])
+    quantiles = model.marginals([[np.nan]], quantiles=levels)[0][0]
+    assert_allclose(quantiles, values[np.searchsorted(totals, levels)])
+
+
 def test_scores_of_columns_with_blurred_ends_are_finite(seed):
     """Noise can move held-out rows beyond the detected bounds. Samples are rarely there."""
     rng, n_bounded = np.random.default_rng(seed), 0

@@ -533,21 +533,21 @@ def test_log_densities_with_missing_values(seed):
             assert_allclose(found[k, r], expected, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("one_pattern", [False, True])
-def test_draws_of_missing_values(one_pattern, seed):
+@pytest.mark.parametrize(("one_pattern", "share"), [(False, 0.0), (True, 0.0), (False, 0.6)])
+def test_draws_of_missing_values(one_pattern, share, seed):
     X, pattern, means, covariances, rng = rows_and_components(seed)
     if one_pattern:
-        X, pattern = rng.normal(size=X.shape), np.ones_like(pattern)
-        X[:, 0] = np.nan
-    chosen = rng.integers(3, size=len(X))
+        X, pattern = rng.normal(size=X.shape) + [np.nan, 0, 0, 0], np.ones_like(pattern)
+    chosen, errors = rng.integers(3, size=len(X)), share * rng.random(4) * [1, 0, 1, 1]
     filled, noise = X.copy(), rng.normal(size=X.shape)
     order, precisions = np.lexsort((pattern, chosen)), np.linalg.inv(covariances)
-    draw_missing_values(filled, pattern, order, chosen, means, precisions, noise)
+    draw_missing_values(filled, pattern, order, chosen, means, precisions, noise, errors)
     for r, row in enumerate(X):
         m, P, mean = np.isnan(row), precisions[chosen[r]], means[chosen[r]]
         shift = np.linalg.solve(P[np.ix_(m, m)], P[np.ix_(m, ~m)] @ (row[~m] - mean[~m]))
-        root = np.linalg.cholesky(P[np.ix_(m, m)])
-        expected = mean[m] - shift + np.linalg.solve(root.T, noise[r, m])
+        root = np.linalg.inv(np.linalg.cholesky(P[np.ix_(m, m)])).T
+        root = np.linalg.cholesky(root @ root.T - np.diag(errors[m])) if share else root
+        expected = mean[m] - shift + root @ noise[r, m]
         assert_allclose(filled[r, m], expected, rtol=1e-10, atol=1e-10)
         assert_array_equal(filled[r, ~m], row[~m])
 

@@ -64,18 +64,19 @@ class NNMRFDensity(TableDensity):
     held-out rows selects :math:`\nu`, from 5 to 200, or Gaussians.
 
     Each numeric column has a monotone transform :math:`z_i`, learned from the data, with
-    logarithmic tails, or with a support that ends at the bounds of the column. Given
-    types, the ends of shares and percentages, and caps end the support. Beyond other detected
-    bounds, the density decreases quickly, but is positive. A value that
-    repeats much more often than others, such as 0, has a point mass. Its state is a category
-    :math:`s_j`, and a row with such a value has no :math:`z_i` in the Gaussian. The density is with
-    respect to the counting measure for categories, and with respect to Lebesgue measure for numbers
-    without a point mass. For a point mass, it is the probability divided by the unit of rounding of
-    the column, or by 1 if the column is not rounded. Rounded numbers and integers have the mean
-    density of their cell, the interval of the numbers that are rounded to them. It is the
-    probability of the cell divided by its width, so the densities of integers sum to one. In tables
-    with several rounded columns, this probability is a product of conditional probabilities given
-    the rounded numbers before, which are treated as numbers with normal errors. Draws are rounded.
+    logarithmic tails, or with a support that ends at the bounds of the column. Given types, the
+    ends of shares and percentages, and caps end the support. Beyond other detected bounds, the
+    density decreases quickly, but is positive. A value that repeats much more often than others,
+    such as 0, has a point mass. Its state is a category :math:`s_j`, and a row with such a value
+    has no :math:`z_i` in the Gaussian. The density is with respect to the counting measure for
+    categories, and with respect to Lebesgue measure for numbers without a point mass. For a point
+    mass, it is the probability divided by the unit of rounding of the column, or by 1 if the column
+    is not rounded. Rounded numbers and integers have the mean density of their cell, the interval
+    of the numbers that are rounded to them. It is the probability of the cell divided by its width,
+    so the densities of integers sum to one. In tables with several rounded columns, this
+    probability is a product of conditional probabilities given the rounded numbers before, which
+    are treated as numbers with normal errors. Draws and quantiles of rounded numbers have these
+    probabilities.
 
     With ``potentials="network"``, the potentials are small neural networks:
 

@@ -16,7 +16,14 @@ from ..._data.column_types import (
 from ..._data.frames import column_names, declared_categories, read_columns
 from ..._data.mixed import find_discrete_categories
 from ..._data.numeric import find_linear_functions
-from ..._data.transforms import FARTHEST, ColumnTransform, TransformedColumns, learn_transform
+from ..._data.transforms import (
+    FARTHEST,
+    SMALLEST_SHARE,
+    ColumnTransform,
+    TransformedColumns,
+    learn_transform,
+)
+from ..._kernels.gaussians import MIN_VARIANCE
 from ..._utils.log_weights import check_sample_weight, logsumexp_along
 from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
@@ -295,14 +302,15 @@ def log_densities(mixture, columns, codes):
 
 
 def _find_log_densities(mixture, columns):
-    """Return a function of encoded rows that averages the densities of components over cells.
+    """Return a function that averages densities over cells, and the variances of rounding errors.
 
-    The result is None if the densities hardly vary in the cells.
+    The function returns the log-densities of encoded rows under each component. Both are None if
+    the densities hardly vary in the cells.
     """
     cells = find_cells(columns, np.empty((0, len(columns.n_states))))
     if not are_coarse(cells, mixture):
-        return None
-    return lambda X: component_log_densities(mixture, X, find_cells(columns, X))
+        return None, None
+    return lambda X: component_log_densities(mixture, X, find_cells(columns, X)), cells.noise
 
 
 def impute_gaussians(mixture, columns, codes, strategy, rng):
@@ -328,11 +336,11 @@ def impute_gaussians(mixture, columns, codes, strategy, rng):
         Complete rows.
     """
     rng = rng if strategy == "sample" else np.random.default_rng(0)
-    find_logs, n = _find_log_densities(mixture, columns), len(columns.names)
-    out = mixture.impute(columns.limit(codes), rng, find_logs)
+    parts, n = _find_log_densities(mixture, columns), len(columns.names)
+    out = mixture.impute(columns.limit(codes), rng, *parts)
     out = np.where(np.isnan(codes), out, codes)
     if strategy == "sample":
-        return _redraw_near_spikes(mixture, columns, codes, out, rng, find_logs)
+        return _redraw_near_spikes(mixture, columns, codes, out, rng, parts)
     levels = [0.5] if strategy == "mode" else (np.arange(N_LEVELS) + 0.5) / N_LEVELS
     marginals = conditional_marginals(mixture, columns, codes, levels)
     for j, found in enumerate(marginals):
@@ -349,7 +357,7 @@ def impute_gaussians(mixture, columns, codes, strategy, rng):
     return out
 
 
-def _redraw_near_spikes(mixture, columns, codes, drawn, rng, find_logs):
+def _redraw_near_spikes(mixture, columns, codes, drawn, rng, parts):
     """Draw numbers again that are rounded to a point mass, because its state was not drawn."""
     for place, j in enumerate(columns.spiked, start=len(columns.names)):
         transform = columns.transforms[j]
@@ -360,7 +368,7 @@ def _redraw_near_spikes(mixture, columns, codes, drawn, rng, find_logs):
                 break
             rows = drawn[again]
             rows[:, j] = np.nan
-            drawn[again, j] = mixture.impute(columns.limit(rows), rng, find_logs)[:, j]
+            drawn[again, j] = mixture.impute(columns.limit(rows), rng, *parts)[:, j]
     return drawn
 
 
@@ -396,12 +404,14 @@ def _marginals(mixture, columns, codes, levels):
     X = columns.limit(codes)
     numbers = X[:, mixture.numbers]
     moments = ConditionalMoments(mixture, numbers, *missing_patterns(numbers))
-    find_logs = _find_log_densities(mixture, columns)
+    find_logs, errors = _find_log_densities(mixture, columns)
     logs = find_logs(X) if find_logs else mixture.table_log_densities(X) + moments.log_densities
     logs = logs + mixture.log_weights[:, None]
     shares = np.exp(logs - logsumexp_along(logs, keepdims=True))
     variances = moments.find_variances(np.where(shares > MIN_SHARE, shares, 0.0))
     used = np.flatnonzero(shares.max(axis=1, initial=0.0) > MIN_SHARE)
+    if find_logs:  # the variances include rounding errors
+        variances = np.maximum(variances - errors, MIN_VARIANCE * errors)
     deviations = np.sqrt(np.where(variances > 0.0, variances, 1.0))[used]
     mixture, shares, means = mixture.take(used), shares[used], moments.means[used]
     numeric, out = list(columns.transforms), []
@@ -460,10 +470,19 @@ def _invert_distribution(transform, *, shares, means, deviations, tables, levels
     high = (means + 12.0 * deviations).max(axis=0)[:, None] + np.zeros(len(levels))
     if len(spikes):
         low, high = np.minimum(low, places.min() - 1.0), np.maximum(high, places.max() + 1.0)
+    cells = _cell_ends(transform, spikes if transform.step else spikes[:0])
+
+    def find_mass(start, end):
+        masses = [ndtr((z - means[:, :, None]) / deviations[:, :, None]) for z in (start, end)]
+        return masses[1] - masses[0]
+
+    outside = 1.0 - sum(find_mass(start, end) for start, end in cells)
+    weights = weights[:, :, None] / np.maximum(outside, SMALLEST_SHARE)
     for _ in range(N_BISECTIONS):
         z = 0.5 * (low + high)
-        normal = ndtr((z[None] - means[:, :, None]) / deviations[:, :, None])
-        total = (weights[:, :, None] * normal).sum(axis=0)
+        normal = find_mass(-np.inf, z)
+        normal -= sum(find_mass(start, np.clip(z, start, end)) for start, end in cells)
+        total = (weights * normal).sum(axis=0)
         for place, mass in zip(places, masses.T, strict=True):
             total += mass[:, None] * (z >= place)
         is_below = total < levels
