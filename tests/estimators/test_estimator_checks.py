@@ -460,6 +460,19 @@ def test_quantiles_exclude_the_cells_of_point_masses(seed):
     assert_allclose(quantiles, values[np.searchsorted(totals, levels)])
 
 
+def test_samples_exclude_the_cells_of_point_masses_in_each_component(seed):
+    """The narrow component has most of its numbers in the cell of the point mass."""
+    rng = np.random.default_rng(seed)
+    x = np.where(rng.random(1200) < 0.5, rng.normal(10, 1, 1200), rng.normal(20, 3, 1200))
+    x = np.rint(x)
+    x[rng.random(1200) < 0.3] = 10.0
+    model = NNMRFDensity(column_types="integer", random_state=seed).fit(x[:, None])
+    values = np.arange(-5.0, 45.0)
+    p = np.exp(model.score_samples(values[:, None]))
+    frequencies = (model.sample(20000, random_state=seed) == values).mean(axis=0)
+    assert 0.5 * np.abs(frequencies - p).sum() < 0.025
+
+
 def test_scores_of_columns_with_blurred_ends_are_finite(seed):
     """Noise can move held-out rows beyond the detected bounds. Samples are rarely there."""
     rng, n_bounded = np.random.default_rng(seed), 0

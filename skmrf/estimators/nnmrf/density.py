@@ -16,7 +16,7 @@ from .._base import unchanged_on_error
 from .._session import FitSession
 from .._training import TrainingParameters, hold_out
 from .density_queries import TableDensity
-from .gaussian_potentials import EXACT, fit_gaussians, impute_gaussians, log_densities
+from .gaussian_potentials import EXACT, fit_gaussians, log_densities
 from .initial_energy import (
     MIN_ROWS_FOR_HOLD_OUT,
     check_same_model,
@@ -26,7 +26,7 @@ from .initial_energy import (
     network_settings,
 )
 from .potentials import DENSITIES, NetworkPotentials, make_potentials
-from .scores import impute_rows, observed_log_potential
+from .scores import impute_gaussians, impute_rows, observed_log_potential
 
 NETWORK_ATTRIBUTES = "energy_", "_fixed_parameters", "_ladder", "_chains", "_loop_state"
 

@@ -1,4 +1,4 @@
-"""Gaussian potentials: fit, log density, imputation and conditional quantiles."""
+"""Gaussian potentials: fit, log density and conditional quantiles."""
 
 from typing import NamedTuple
 
@@ -44,10 +44,8 @@ IDENTITY_SOFTNESS = 1e60  # of a transform without curvature
 FAR_SPREAD = 3.0  # mean of far values in standard deviations; other far values can be anywhere
 MAX_FAR_NUMBERS = 2**21  # of the covariances of components for far values, 16 MB
 MAX_BLOCK = 2**22  # conditional means at once
-MAX_REDRAWS = 10  # of a number that is rounded to a point mass
 MAX_GAP = 1e-3  # between the end of a cell and a bound, in steps
 MIN_SHARE = 1e-12  # probability of a component that has an effect on a conditional distribution
-N_LEVELS = 32  # quantiles whose mean is the conditional mean
 
 
 def fit_gaussians(model, n_components, X, sample_weight):
@@ -301,7 +299,7 @@ def log_densities(mixture, columns, codes):
     return np.where(is_outside, -np.inf, logs)
 
 
-def _find_log_densities(mixture, columns):
+def find_log_densities(mixture, columns):
     """Return a function that averages densities over cells, and the variances of rounding errors.
 
     The function returns the log-densities of encoded rows under each component. Both are None if
@@ -311,65 +309,6 @@ def _find_log_densities(mixture, columns):
     if not are_coarse(cells, mixture):
         return None, None
     return lambda X: component_log_densities(mixture, X, find_cells(columns, X)), cells.noise
-
-
-def impute_gaussians(mixture, columns, codes, strategy, rng):
-    """Impute missing entries of encoded rows.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        Mixture of the encoded rows.
-    columns : TransformedColumns
-        Encoding of the rows.
-    codes : ndarray of shape (n_rows, n_variables)
-        Encoded rows, with nan for missing entries.
-    strategy : {"mode", "marginal", "sample"}
-        Values of numbers: conditional medians, conditional means, or random draws. Categories are
-        the most probable ones, or random draws.
-    rng : Generator or int
-        Random numbers of draws.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_variables)
-        Complete rows.
-    """
-    rng = rng if strategy == "sample" else np.random.default_rng(0)
-    parts, n = _find_log_densities(mixture, columns), len(columns.names)
-    out = mixture.impute(columns.limit(codes), rng, *parts)
-    out = np.where(np.isnan(codes), out, codes)
-    if strategy == "sample":
-        return _redraw_near_spikes(mixture, columns, codes, out, rng, parts)
-    levels = [0.5] if strategy == "mode" else (np.arange(N_LEVELS) + 0.5) / N_LEVELS
-    marginals = conditional_marginals(mixture, columns, codes, levels)
-    for j, found in enumerate(marginals):
-        transform = columns.transforms.get(j)
-        if transform is None:
-            out[:, j] = found.argmax(axis=1)
-            continue
-        place = n + columns.spiked.index(j) if len(transform.spikes) else j
-        is_missing = np.isnan(codes[:, place])
-        means = found[is_missing].mean(axis=1)
-        if len(transform.spikes):
-            out[is_missing, place] = transform.find_states(means)
-        out[is_missing, j] = transform.forward(transform.inverse(transform.forward(means)))
-    return out
-
-
-def _redraw_near_spikes(mixture, columns, codes, drawn, rng, parts):
-    """Draw numbers again that are rounded to a point mass, because its state was not drawn."""
-    for place, j in enumerate(columns.spiked, start=len(columns.names)):
-        transform = columns.transforms[j]
-        for _ in range(MAX_REDRAWS if transform.step else 0):
-            states = transform.find_states(transform.inverse(drawn[:, j]))
-            again = np.isnan(codes[:, place]) & (drawn[:, place] == 0) & (states > 0)
-            if not again.any():
-                break
-            rows = drawn[again]
-            rows[:, j] = np.nan
-            drawn[again, j] = mixture.impute(columns.limit(rows), rng, *parts)[:, j]
-    return drawn
 
 
 def conditional_marginals(mixture, columns, codes, levels):
@@ -404,7 +343,7 @@ def _marginals(mixture, columns, codes, levels):
     X = columns.limit(codes)
     numbers = X[:, mixture.numbers]
     moments = ConditionalMoments(mixture, numbers, *missing_patterns(numbers))
-    find_logs, errors = _find_log_densities(mixture, columns)
+    find_logs, errors = find_log_densities(mixture, columns)
     logs = find_logs(X) if find_logs else mixture.table_log_densities(X) + moments.log_densities
     logs = logs + mixture.log_weights[:, None]
     shares = np.exp(logs - logsumexp_along(logs, keepdims=True))

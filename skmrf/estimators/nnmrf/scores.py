@@ -1,11 +1,15 @@
-"""Log-likelihoods and imputations of densities with neural-network potentials."""
+"""Log-likelihoods of neural-network potentials, and imputations of all densities."""
 
 import numpy as np
 
 from ..._utils.log_weights import log_mean_exp, normalized_weights
 from ...learners.initial_mixture import impute_normal
+from ...variational.quadrature import component_log_densities
+from .gaussian_potentials import conditional_marginals, find_cells, find_log_densities
 
 N_SCORING = 10_000  # draws for the log Z of a score
+MAX_REDRAWS = 10  # of a number that is rounded to a point mass
+N_LEVELS = 32  # quantiles whose mean is the conditional mean
 N_CANDIDATES = 100  # draws from the proposal for each row with missing entries
 
 
@@ -208,6 +212,86 @@ def _draw_candidates(energy, proposal, row, rng):
     """Draw imputations of a row from a proposal distribution; return them and their log weights."""
     X = proposal.impute(np.tile(row, (N_CANDIDATES, 1)), rng)
     return X, energy.log_potential(X) - proposal.log_density(X)
+
+
+def impute_gaussians(mixture, columns, codes, strategy, rng):
+    """Impute missing entries of encoded rows.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        Mixture of the encoded rows.
+    columns : TransformedColumns
+        Encoding of the rows.
+    codes : ndarray of shape (n_rows, n_variables)
+        Encoded rows, with nan for missing entries.
+    strategy : {"mode", "marginal", "sample"}
+        Values of numbers: conditional medians, conditional means, or random draws. Categories are
+        the most probable ones, or random draws.
+    rng : Generator or int
+        Random numbers of draws.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_variables)
+        Complete rows.
+    """
+    rng = rng if strategy == "sample" else np.random.default_rng(0)
+    parts, n = find_log_densities(mixture, columns), len(columns.names)
+    out = mixture.impute(columns.limit(codes), rng, *parts)
+    out = np.where(np.isnan(codes), out, codes)
+    if strategy == "sample":
+        return _redraw_near_spikes(mixture, columns, codes, out, rng, parts)
+    levels = [0.5] if strategy == "mode" else (np.arange(N_LEVELS) + 0.5) / N_LEVELS
+    marginals = conditional_marginals(mixture, columns, codes, levels)
+    for j, found in enumerate(marginals):
+        transform = columns.transforms.get(j)
+        if transform is None:
+            out[:, j] = found.argmax(axis=1)
+            continue
+        place = n + columns.spiked.index(j) if len(transform.spikes) else j
+        is_missing = np.isnan(codes[:, place])
+        means = found[is_missing].mean(axis=1)
+        if len(transform.spikes):
+            out[is_missing, place] = transform.find_states(means)
+        out[is_missing, j] = transform.forward(transform.inverse(transform.forward(means)))
+    return out
+
+
+def _redraw_near_spikes(mixture, columns, codes, drawn, rng, parts):
+    """Draw numbers again that are rounded to a point mass, because its state was not drawn.
+
+    The number is drawn from the component of the row, which is drawn given the row.
+    """
+    for place, j in enumerate(columns.spiked, start=len(columns.names)):
+        transform, chosen = columns.transforms[j], None
+        for _ in range(MAX_REDRAWS if transform.step else 0):
+            states = transform.find_states(transform.inverse(drawn[:, j]))
+            again = np.isnan(codes[:, place]) & (drawn[:, place] == 0) & (states > 0)
+            if not again.any():
+                break
+            rows = columns.limit(drawn[again])
+            if chosen is None:
+                chosen = np.zeros(len(drawn), dtype=int)
+                chosen[again] = _draw_components(mixture, columns, rows, rng, parts)
+            rows[:, j] = np.nan
+            for k in np.unique(chosen[again]):
+                here = chosen[again] == k
+                rows[here] = mixture.take([k]).impute(rows[here], rng, *parts)
+            drawn[again, j] = rows[:, j]
+    return drawn
+
+
+def _draw_components(mixture, columns, rows, rng, parts):
+    """Draw the component of each row, given also numbers that are rounded to a point mass."""
+    if parts[0] is None:  # the densities hardly vary in the cells
+        with np.errstate(divide="ignore"):
+            logs = np.log(mixture.component_shares(rows))
+    else:
+        cells = find_cells(columns, rows)
+        cells = cells._replace(spikes=np.full_like(cells.spikes, np.nan))
+        logs = mixture.log_weights[:, None] + component_log_densities(mixture, rows, cells)
+    return np.argmax(logs + rng.gumbel(size=logs.shape), axis=0)
 
 
 def impute_unobserved_columns(rows, labels):
