@@ -15,6 +15,7 @@ from .._utils.rows import dense_rows, is_mapped, row_blocks
 from .classes import check_label_types, check_no_missing, is_absent
 from .numeric import numeric_rows, to_nan
 
+CACHED_ENTRIES = 2**16  # of rows that are checked and then converted
 TWO_STATES_ADVICE = "give two states as numbers, or use DiscreteMRF for other categories."
 
 
@@ -140,10 +141,14 @@ class TwoStateEncoder:
         """
         if self.binarize is not None or self.states != (0.0, 1.0) or X.dtype.kind not in "biuf":
             return None
-        if not _all_entries(X, _is_binary):
-            return None
-        is_small = X.dtype.itemsize == 1 and X.flags.c_contiguous
-        return X.view(np.int8) if is_small else np.asarray(X).astype(np.int8, order="C")
+        if X.dtype.itemsize == 1 and X.flags.c_contiguous:
+            return X.view(np.int8) if _all_entries(X, _is_binary) else None
+        codes = np.empty(X.shape, np.int8)
+        for rows in row_blocks(X, CACHED_ENTRIES):
+            if not _is_binary(X[rows]).all():
+                return None
+            codes[rows] = X[rows]
+        return codes
 
     def decode(self, codes):
         """Convert state codes to states; the result has integers if both states are integers.

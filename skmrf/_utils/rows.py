@@ -250,9 +250,9 @@ def _column_counts(mask):
         return np.asarray(mask.sum(axis=0, dtype=np.int32))
     n_rows, n_columns = mask.shape
     n_parts = n_rows // BYTE_ROWS
-    first, rest = np.split(mask, [n_parts * BYTE_ROWS])
-    parts = first.view(np.int8).reshape(n_parts, BYTE_ROWS, n_columns)
-    return parts.sum(axis=1, dtype=np.int8).sum(axis=0, dtype=int) + rest.sum(axis=0)
+    first, rest = np.split(mask.view(np.int8), [n_parts * BYTE_ROWS])
+    parts = first.reshape(n_parts, BYTE_ROWS, n_columns).sum(axis=1, dtype=np.int8)
+    return parts.sum(axis=0, dtype=int) + rest.sum(axis=0, dtype=np.int8)
 
 
 def pair_frequencies(codes, log_weights=None):
