@@ -39,7 +39,8 @@ from skmrf._kernels.gaussians import cell_log_densities
 from skmrf.estimators.nnmrf.gaussian_potentials import _cell_ends
 from skmrf.learners import CD, PCD, CDPercLoss, Variational
 from skmrf.structure import Penalized, RemovalWhileLearning, WaldTests
-from skmrf.variational.expectation_maximization import MixtureRows, MixtureSelection
+from skmrf.variational.expectation_maximization import MixtureRows
+from skmrf.variational.mixture_selection import MixtureSelection
 
 OMITTED_CHECKS = {  # and why they can fail
     "check_sample_weight_equivalence_on_dense_data": (

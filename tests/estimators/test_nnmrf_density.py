@@ -32,15 +32,9 @@ from sklearn.exceptions import NotFittedError
 from skmrf import GaussianPotentials, NNMRFDensity
 from skmrf.metrics import classifier_two_sample_test
 from skmrf.variational.conditional_gaussians import Prior, shrink_eigenvalues
-from skmrf.variational.expectation_maximization import (
-    MixtureRows,
-    MixtureSelection,
-    fit_mixture,
-    inflate,
-    learn_mixture,
-    start_mixture,
-)
-from skmrf.variational.mixtures import student_mixture
+from skmrf.variational.expectation_maximization import MixtureRows, fit_mixture, start_mixture
+from skmrf.variational.mixture_selection import MixtureSelection, learn_mixture
+from skmrf.variational.mixtures import inflate, student_mixture
 from skmrf.variational.quadrature import joint_log_densities, student_score
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -492,7 +486,7 @@ def test_selection_of_degrees_of_freedom(has_heavy_tails, seed, monkeypatch):
         X *= np.sqrt(5.0 / rng.chisquare(5, size=(900, 1)))
     rows = MixtureRows(X[:600], np.zeros(6, dtype=int), np.ones(600), np.zeros(6))
     student = learn_mixture(rows, 1, np.random.default_rng(0))[0]
-    monkeypatch.setattr("skmrf.variational.expectation_maximization.DEGREES", (np.inf,))
+    monkeypatch.setattr("skmrf.variational.mixture_selection.DEGREES", (np.inf,))
     gaussian = learn_mixture(rows, 1, np.random.default_rng(0))[0]
     assert gaussian.n_components == 1
     gain = np.mean(student.log_density(X[600:]) - gaussian.log_density(X[600:]))

@@ -20,7 +20,8 @@ from skmrf._utils.rows import Batch
 from skmrf.energies import NeuralEnergy
 from skmrf.estimators.nnmrf.density import MIN_ROWS_FOR_HOLD_OUT
 from skmrf.learners import Grid, Variational
-from skmrf.variational.expectation_maximization import MixtureRows, MixtureSelection
+from skmrf.variational.expectation_maximization import MixtureRows
+from skmrf.variational.mixture_selection import MixtureSelection
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -22,15 +22,11 @@ from skmrf._utils.phases import States
 from skmrf.energies import NeuralEnergy
 from skmrf.inference import log_partition
 from skmrf.likelihood.neural import grid_log_partition
-from skmrf.variational import expectation_maximization
-from skmrf.variational.expectation_maximization import (
-    MixtureRows,
-    Prior,
-    fit_mixture,
-    learn_mixture,
-    start_mixture,
-)
+from skmrf.variational import mixture_selection
+from skmrf.variational.conditional_gaussians import Prior
+from skmrf.variational.expectation_maximization import MixtureRows, fit_mixture, start_mixture
 from skmrf.variational.free_energy import QuadratureSettings, ascend, free_energy, infer
+from skmrf.variational.mixture_selection import learn_mixture
 from skmrf.variational.mixtures import Mixture, missing_patterns
 from skmrf.variational.quadrature import ConditionalMoments, integrate, quadrature
 
@@ -518,10 +514,10 @@ def test_many_components_for_categories(seed, monkeypatch):
     X, n_states = np.column_stack([numbers, states]), np.repeat([0, 4], [8, 4])
     rows = MixtureRows(X, n_states, np.ones(1000), np.zeros(8))
     name = "add_conditional_gaussian"
-    monkeypatch.setattr(expectation_maximization, name, lambda mixture, *_: mixture)
+    monkeypatch.setattr(mixture_selection, name, lambda mixture, *_: mixture)
     scores = []
-    for groups in (expectation_maximization.EQUAL_COVARIANCES, ((1.0,),)):
-        monkeypatch.setattr(expectation_maximization, "EQUAL_COVARIANCES", groups)
+    for groups in (mixture_selection.EQUAL_COVARIANCES, ((1.0,),)):
+        monkeypatch.setattr(mixture_selection, "EQUAL_COVARIANCES", groups)
         train = rows.take(np.arange(250))
         mixture, *_ = learn_mixture(train, "auto", np.random.default_rng(0))
         scores.append(mixture.log_density(X[250:]).mean())

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from skmrf._data.sequences import read_examples
 from skmrf.energies.structured_protocols import LabelPotentials
 from skmrf.likelihood import label_graphs
-from skmrf.variational import expectation_maximization, grids
+from skmrf.variational import expectation_maximization, grids, mixture_selection
 from skmrf.variational import label_graphs as propagation
 from skmrf.variational.conditional_gaussians import (
     ConditionalGaussian,
@@ -28,12 +28,11 @@ from skmrf.variational.conditional_gaussians import (
 )
 from skmrf.variational.expectation_maximization import (
     MixtureRows,
-    MixtureSelection,
     fit_mixture,
-    learn_mixture,
     make_mixture,
     start_mixture,
 )
+from skmrf.variational.mixture_selection import MixtureSelection, learn_mixture
 from skmrf.variational.quadrature import joint_log_densities
 
 
@@ -392,7 +391,7 @@ def test_categories_that_depend_on_linear_functions(missing, seed, monkeypatch):
         given.append(args[0])
         return add_conditional_gaussian(*args)
 
-    monkeypatch.setattr(expectation_maximization, "add_conditional_gaussian", add)
+    monkeypatch.setattr(mixture_selection, "add_conditional_gaussian", add)
     found = learn_mixture(train, "auto", np.random.default_rng(0))[0]
     gain = found.log_density(new.X) - given[0].log_density(new.X)
     assert gain.mean() > 0.1
@@ -491,7 +490,7 @@ def test_warnings_of_mixtures(seed, monkeypatch):
     rows = class_rows(seed, 10)[0]
     with pytest.warns(UserWarning, match="of the n_components=500 classes"):
         assert learn_mixture(rows, 500, np.random.default_rng(0))[2]
-    monkeypatch.setattr(expectation_maximization, "MAX_ITERATIONS", 1)
+    monkeypatch.setattr(mixture_selection, "MAX_ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match="did not converge in 1 iterations"):
         assert not learn_mixture(class_rows(seed, 500)[0], 2, np.random.default_rng(0))[2]
 
@@ -508,7 +507,7 @@ def test_many_missing_patterns_give_both_distributions_the_same_rows(seed, monke
         given.append(others)
         return mixture
 
-    monkeypatch.setattr(expectation_maximization, "add_conditional_gaussian", add)
+    monkeypatch.setattr(mixture_selection, "add_conditional_gaussian", add)
     rows = MixtureRows(X, np.array([0] * 9 + [2]), np.ones(300), np.zeros(9))
     mixture = learn_mixture(rows, "auto", np.random.default_rng(0))[0]
     (used, folds, logs, _), *_ = given

@@ -28,7 +28,8 @@ from ..._utils.log_weights import check_sample_weight, logsumexp_along
 from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
 from ...training.part_reports import PartReports
-from ...variational.expectation_maximization import MixtureRows, learn_mixture
+from ...variational.expectation_maximization import MixtureRows
+from ...variational.mixture_selection import learn_mixture
 from ...variational.mixtures import missing_patterns
 from ...variational.quadrature import (
     ConditionalMoments,
