@@ -16,6 +16,7 @@ from .mixtures import (
     average_mixtures,
     student_log_densities,
     student_mixture,
+    student_scales,
 )
 from .quadrature import row_log_densities
 
@@ -196,7 +197,8 @@ class ConditionalGaussian:
         white = solve_triangular(root, (rows.numbers - mixture.means[here]).T, lower=True)
         squares, p = (white**2).sum(axis=0), len(root)
         logs += -0.5 * (squares + p * np.log(2 * np.pi)) - np.log(np.diag(root)).sum()
-        logs = student_log_densities(logs[None], squares[None], p, shrinkage.degrees)
+        scales = student_scales(shrinkage.degrees, p)
+        logs = student_log_densities(logs[None], squares[None], p, scales)
         return float(rows.weights @ logs)
 
 
@@ -396,29 +398,6 @@ def find_share(differences, weights):
 
     smallest = 0.5 * PRIOR_ROWS / n_rows  # half as large as the smallest root
     return float(brentq(excess, smallest, 1.0 - smallest))
-
-
-@dataclass(frozen=True)
-class Prior:
-    """Strengths of the shrinkage of the components, in rows.
-
-    Attributes
-    ----------
-    covariance : float
-        Weight of the pooled covariance in the covariance of a component. With ``inf`` all
-        components have the pooled covariance.
-    diagonal : float
-        Weight of the diagonal in the pooled covariance, from 0 to 1.
-    table : float
-        Weight of the overall shares of the states in the table of a component.
-    shrinks_eigenvalues : bool
-        Whether :func:`shrink_eigenvalues` is applied to the pooled covariance.
-    """
-
-    covariance: float
-    diagonal: float
-    table: float = 1.0
-    shrinks_eigenvalues: bool = True
 
 
 def shrink_covariance(covariance, n, diagonal):

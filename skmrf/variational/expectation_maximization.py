@@ -11,7 +11,7 @@ from .._utils.log_weights import logsumexp_along
 from .._utils.parallel import equal_slices
 from .._utils.rows import find_unique_rows
 from .conditional_gaussians import shrink_covariance
-from .mixtures import FLOOR, Mixture, missing_patterns
+from .mixtures import FLOOR, Mixture, missing_patterns, student_scales, student_terms
 from .quadrature import joint_log_densities, take_cells
 
 MAX_CLUSTERING_ROWS = 3000
@@ -95,6 +95,32 @@ class MixtureRows:
         return np.concatenate([np.empty((len(self.X), 0)), *self.one_hot()], axis=1)
 
 
+@dataclass(frozen=True)
+class Prior:
+    """Strengths of the shrinkage of the components, in rows.
+
+    Attributes
+    ----------
+    covariance : float
+        Weight of the pooled covariance in the covariance of a component. With ``inf`` all
+        components have the pooled covariance.
+    diagonal : float
+        Weight of the diagonal in the pooled covariance, from 0 to 1.
+    table : float
+        Weight of the overall shares of the states in the table of a component.
+    shrinks_eigenvalues : bool
+        Whether :func:`shrink_eigenvalues` is applied to the pooled covariance.
+    degrees : float
+        Degrees of freedom of the Student t distributions whose means and covariances are estimated.
+    """
+
+    covariance: float
+    diagonal: float
+    table: float = 1.0
+    shrinks_eigenvalues: bool = True
+    degrees: float = np.inf
+
+
 def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
     """Return the mixture after iterations of expectation-maximisation.
 
@@ -120,27 +146,35 @@ def fit_mixture(rows, mixture, prior, n_iter, tol=TOLERANCE):
     """
     indicators, scores, shares = rows.indicators(), [], rows.weights / rows.weights.sum()
     for _ in range(n_iter):
-        totals, resp, *moments = _expect(mixture, rows, indicators)
+        totals, resp, *moments = _expect(mixture, rows, indicators, prior.degrees)
         scores.append(float(shares @ totals))
         if has_converged(scores, tol, rows.has_few_rows):
             break
         before, gains = mixture.covariances, np.diff(scores)
-        mixture = make_mixture(rows, indicators, resp, resp.sum(axis=1), *moments, prior)
+        mixture = make_mixture(rows, indicators, resp, *moments, prior)
         if rows.has_few_rows and gains.min(initial=0.0) < 0.0 < gains.max(initial=0.0):  # cycles
             mixture = replace(mixture, covariances=0.5 * (before + mixture.covariances))
     return mixture, scores
 
 
-def _expect(mixture, rows, indicators):
-    """Return the log densities of rows, weights of the components, and sums of moments."""
-    found = []
-    for here in rows.blocks(mixture.n_components):
+def _expect(mixture, rows, indicators, degrees):
+    """Return the log densities of rows, weights of the components, and sums of moments.
+
+    The moments are sums of 1, x and its square, weighted by the inverse factors of the covariances
+    of Student t distributions.
+    """
+    found, n_numbers = [], (~np.isnan(rows.numbers)).sum(axis=1)
+    scales = student_scales(degrees, rows.numbers.shape[1])
+    n_components = mixture.n_components * len(scales[0])
+    for here in rows.blocks(n_components):
         logs, moments = joint_log_densities(mixture, rows, rows.patterns, indicators, here)
-        totals = logsumexp_along(logs)
-        resp = np.exp(logs - totals) * rows.weights[here]
-        found.append((totals, resp, *moments.find_moments(resp)))
-    totals, resp, first, second = zip(*found, strict=True)
-    return np.concatenate(totals), np.concatenate(resp, axis=1), sum(first), sum(second)
+        terms = student_terms(logs, moments.squares, n_numbers[here], scales)
+        totals = logsumexp_along(terms.reshape(n_components, -1))
+        shares = np.exp(terms - totals) * rows.weights[here]
+        resp, scaled = shares.sum(axis=0), np.tensordot(1.0 / scales[0], shares, 1)
+        found.append((totals, resp, scaled.sum(axis=1), *moments.find_moments(resp, scaled)))
+    totals, resp, *moments = zip(*found, strict=True)
+    return np.concatenate(totals), np.concatenate(resp, axis=1), *map(sum, moments)
 
 
 def has_converged(scores, tol, has_few_rows=False):
@@ -149,11 +183,11 @@ def has_converged(scores, tol, has_few_rows=False):
     return (abs(gain) if has_few_rows else gain) < tol
 
 
-def make_mixture(rows, indicators, resp, counts, first, second, prior):
+def make_mixture(rows, indicators, resp, totals, first, second, prior):
     """Return the mixture with the given moments, shrunk by the prior."""
-    counts = np.maximum(counts, 1e-10)
-    means = first / counts[:, None]
-    scatters = second - counts[:, None, None] * (means[:, :, None] * means[:, None, :])
+    counts, totals = np.maximum(resp.sum(axis=1), 1e-10), np.maximum(totals, 1e-10)
+    means = first / totals[:, None]
+    scatters = second - totals[:, None, None] * (means[:, :, None] * means[:, None, :])
     pooled = scatters.sum(axis=0) / counts.sum()
     n = counts.sum() - len(counts) if prior.shrinks_eigenvalues else 0.0
     pooled = shrink_covariance(pooled, n, prior.diagonal)

@@ -5,20 +5,21 @@ from dataclasses import replace
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._utils.log_weights import group_copies, random_folds
+from .._utils.log_weights import group_copies, logsumexp_along, random_folds
 from .._utils.rows import find_unique_rows
 from .._utils.warn import warn_caller
-from .conditional_gaussians import Prior, add_conditional_gaussian
+from .conditional_gaussians import add_conditional_gaussian
 from .expectation_maximization import (
     MIN_ROWS,
     TOLERANCE,
+    Prior,
     fit_from_clusters,
     fit_mixture,
     has_converged,
     start_mixture,
 )
-from .mixtures import average_mixtures, inflate, student_mixture
-from .quadrature import row_log_densities, row_score, student_score
+from .mixtures import average_mixtures, student_log_densities, student_mixture, student_scales
+from .quadrature import are_coarse, joint_log_densities, row_log_densities
 
 MAX_PATTERNS = 64  # of missing entries with exact expectations; other rows are imputed by draws
 N_STARTS, MAX_STARTS = 2, 4  # mixtures from different clusters to average, and to compare
@@ -30,7 +31,9 @@ N_FOLDS, MAX_ROWS_OF_FOLDS = 3, 1500  # with more rows, one part of the rows is 
 MAX_SELECTION_ROWS = 2500  # training rows, and held-out rows, in the selection with many rows
 MIN_ROWS_OF_COMPONENT = 6
 INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
-DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0  # of freedom
+MAX_HEAVY, HEAVY_DEGREES = 20.0, (10.0, 5.0, 3.0)  # of freedom, of heavy tails
+DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0, 4.0, 3.0  # of freedom
+N_SIMPLE = 4  # components of a simple mixture
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3, 0.6, 1.0  # candidates of Prior.diagonal
 FEW_ROWS_DIAGONALS = 1.0, 0.85, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0
@@ -128,6 +131,29 @@ def impute_rare_patterns(rows, mixture, rng):
     return replace(rows, X=X)
 
 
+def score_simple_mixtures(rows, log_scale):
+    """Return the log-likelihood in nats of held-out rows under simple mixtures of encoded rows.
+
+    Parameters
+    ----------
+    rows : MixtureRows
+        Encoded rows.
+    log_scale : ndarray of shape (n_rows,)
+        Logs of the factors by which the densities of the encoded rows are divided.
+
+    Returns
+    -------
+    float
+        Sum over the held-out rows for the best simple mixture.
+    """
+    choice, p = MixtureSelection(rows, np.random.default_rng(0)), len(rows.noise)
+    candidates = [(1, Prior(np.inf, 0.0, degrees=d)) for d in (np.inf, *HEAVY_DEGREES)]
+    if len(rows.X) >= N_SIMPLE * MIN_ROWS_OF_COMPONENT:
+        candidates.append((N_SIMPLE, Prior(N_SIMPLE * p + 2.0, 0.0)))
+    held_out = np.concatenate([out for _, out in choice.folds])
+    return choice.find_score(candidates) - rows.weights[held_out] @ log_scale[held_out]
+
+
 class MixtureSelection:
     """Selection of the number of components and of the shrinkage by held-out rows.
 
@@ -168,7 +194,25 @@ class MixtureSelection:
         best = self._select(n_components, groups)
         if n_components == "auto" and self.is_mixed and not has_few_rows:
             best = max(best, self._select(n_components, EQUAL_COVARIANCES), key=self._spread_score)
+        return self._select_degrees(best)
+
+    def _select_degrees(self, best):
+        """Return the best candidate, with means and covariances of heavy tails if it has any.
+
+        One component with heavy tails can replace several components without them.
+        """
+        (_, degrees), _ = self._search_spread(best)
+        if degrees > MAX_HEAVY:
+            return best
+        bases = [best, *sorted((c for c in self._scores if c[0] == 1), key=self._spread_score)[-1:]]
+        for k, prior in dict.fromkeys(bases):
+            others = [(k, replace(prior, degrees=d)) for d in HEAVY_DEGREES]
+            best = max(best, _search(others, 1, self._spread_score)[0], key=self._spread_score)
         return best
+
+    def find_score(self, candidates):
+        """Return the score of held-out rows under the best candidate."""
+        return max(map(self._spread_score, candidates))
 
     def _select(self, n_components, strengths):
         """Return a number of components and a prior; the first strength is first of each group."""
@@ -246,9 +290,11 @@ class MixtureSelection:
         factors = INFLATIONS if candidate[0] > 1 and has_numbers else INFLATIONS[:1]
         degrees = DEGREES if has_numbers else DEGREES[:1]
         factor, _ = _search(
-            factors, 2, lambda f: sum(row_score(inflate(m, f), r, r.patterns) for m, r in fitted)
+            factors,
+            2,
+            lambda f: sum(student_score(inflate(m, f), r)(candidate[1].degrees) for m, r in fitted),
         )
-        folds = [student_score(inflate(m, factor), r, r.patterns) for m, r in fitted]
+        folds = [student_score(inflate(m, factor), r) for m, r in fitted]
         best, score = _search(degrees, 2, lambda d: sum(fold(d) for fold in folds))
         self._spreads[candidate] = (factor, best), score
         return self._spreads[candidate]
@@ -262,7 +308,8 @@ class MixtureSelection:
         """Return the weighted sum of log-likelihoods of held-out rows."""
         if candidate not in self._scores:
             fitted = self._fitted[candidate] = self._fit_folds(*candidate)
-            self._scores[candidate] = sum(row_score(m, r, r.patterns) for m, r in fitted)
+            degrees = candidate[1].degrees
+            self._scores[candidate] = sum(student_score(m, r)(degrees) for m, r in fitted)
         return self._scores[candidate]
 
     def _fit_folds(self, n_components, prior):
@@ -294,3 +341,39 @@ def _search(candidates, patience, find_score):
         if n_worse >= patience:
             break
     return best, best_score
+
+
+def inflate(mixture, factor):
+    """Return the mixture with inflated covariances, and with the same variance of each number.
+
+    If a component has few rows, its covariance is too small, and its mean is too far from the
+    overall mean. Therefore, the covariances are multiplied by the factor, and each number is then
+    scaled around its overall mean to the variance that it had before.
+    """
+    shares = np.exp(mixture.log_weights - logsumexp_along(mixture.log_weights))
+    mean = shares @ mixture.means
+    within = shares @ np.diagonal(mixture.covariances, axis1=1, axis2=2)
+    between = shares @ (mixture.means - mean) ** 2
+    scale = np.sqrt((within + between) / (factor * within + between))
+    covariances = factor * mixture.covariances * np.outer(scale, scale)
+    return replace(mixture, means=mean + scale * (mixture.means - mean), covariances=covariances)
+
+
+def student_score(mixture, rows):
+    """Return a function that maps degrees of freedom to the score of ``student_mixture``.
+
+    The score is the weighted sum of the log-densities of rows in nats. ``mixture`` has Gaussian
+    components.
+    """
+    if are_coarse(rows.cells, mixture):
+        return lambda degrees: float(
+            rows.weights @ row_log_densities(student_mixture(mixture, degrees), rows)
+        )
+    logs, moments = joint_log_densities(mixture, rows, rows.patterns)
+    args = logs, moments.squares, (~np.isnan(rows.numbers)).sum(axis=1)
+
+    def score(degrees):
+        scales = student_scales(degrees, rows.numbers.shape[1])
+        return float(rows.weights @ student_log_densities(*args, scales))
+
+    return score

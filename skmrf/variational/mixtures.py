@@ -15,7 +15,8 @@ TINY = 1e-300
 MAX_BLOCK = 2**22  # log-densities of rows and components at once
 FLOOR = 1e-8  # variance that each covariance includes, for columns that are linear functions
 ROUNDING = 1e-14  # of proportional covariances, relative to the trace
-N_SCALES = 5  # of the covariances of a Student t distribution
+SCALE_STEP = 1.8  # standard deviations of the integrand of a Student t distribution
+MAX_TAILS = 1e-6, 1e-4  # probabilities of larger, and of smaller factors of the covariances
 
 
 @dataclass(frozen=True)
@@ -413,28 +414,12 @@ def average_mixtures(mixtures, shares=None):
     )
 
 
-def inflate(mixture, factor):
-    """Return the mixture with inflated covariances, and with the same variance of each number.
-
-    If a component has few rows, its covariance is too small, and its mean is too far from the
-    overall mean. Therefore, the covariances are multiplied by the factor, and each number is then
-    scaled around its overall mean to the variance that it had before.
-    """
-    shares = np.exp(mixture.log_weights - logsumexp_along(mixture.log_weights))
-    mean = shares @ mixture.means
-    within = shares @ np.diagonal(mixture.covariances, axis1=1, axis2=2)
-    between = shares @ (mixture.means - mean) ** 2
-    scale = np.sqrt((within + between) / (factor * within + between))
-    covariances = factor * mixture.covariances * np.outer(scale, scale)
-    return replace(mixture, means=mean + scale * (mixture.means - mean), covariances=covariances)
-
-
 def student_mixture(mixture, degrees):
-    """Return the mixture with Student t distributions, approximately, instead of Gaussians.
+    r"""Return the mixture with Student t distributions, nearly exactly, instead of Gaussians.
 
-    A multivariate Student t distribution is a Gaussian whose covariance is multiplied by a random
-    number, the inverse of a gamma variable. Here this number takes ``N_SCALES`` values of equal
-    probability and of mean 1, so the means and covariances do not change.
+    A multivariate Student t distribution is a Gaussian whose covariance is divided by a random
+    number :math:`g`, a gamma variable. The integral over :math:`\log g` is a sum over equidistant
+    points. The covariances are multiplied by a constant so that they are those of the Gaussians.
 
     Parameters
     ----------
@@ -446,17 +431,18 @@ def student_mixture(mixture, degrees):
     Returns
     -------
     Mixture
-        Mixture with ``N_SCALES`` components for each component.
+        Mixture with a component for each component and each point.
     """
     if np.isinf(degrees):
         return mixture
-    copies = average_mixtures([mixture] * N_SCALES)
-    factors = np.repeat(_student_scales(degrees), mixture.n_components)
+    factors, log_shares = student_scales(degrees, mixture.means.shape[1])
+    copies = average_mixtures([mixture] * len(factors), np.exp(log_shares))
+    factors = np.repeat(factors, mixture.n_components)
     return replace(copies, covariances=factors[:, None, None] * copies.covariances)
 
 
-def student_log_densities(logs, squares, n_numbers, degrees):
-    """Return the log-densities of rows under :func:`student_mixture`.
+def student_terms(logs, squares, n_numbers, scales):
+    """Return the log-densities of rows under the components of :func:`student_mixture`.
 
     Parameters
     ----------
@@ -464,29 +450,42 @@ def student_log_densities(logs, squares, n_numbers, degrees):
         Joint log-densities of the components and rows of the mixture of Gaussians, in nats.
     squares : ndarray of shape (n_components, n_rows)
         Squared Mahalanobis distances of the rows from the means.
-    n_numbers : ndarray of shape (n_rows,)
+    n_numbers : int or ndarray of shape (n_rows,)
         Number of observed numbers of each row.
-    degrees : float
-        Degrees of freedom of the distributions. With ``inf`` they are Gaussian.
+    scales : tuple of (ndarray, ndarray)
+        Result of :func:`student_scales`.
 
     Returns
     -------
-    ndarray of shape (n_rows,)
-        Log-densities in nats.
+    ndarray of shape (n_scales, n_components, n_rows)
+        Joint log-densities in nats of the components with each factor of their covariances.
+    """
+    factors, log_shares = (part[:, None, None] for part in scales)
+    terms = 0.5 * (1.0 - 1.0 / factors) * squares - 0.5 * np.log(factors) * n_numbers
+    return logs + terms + log_shares
+
+
+def student_log_densities(*args):
+    """Return the log-densities of rows in nats, from the arguments of :func:`student_terms`."""
+    terms = student_terms(*args)
+    return logsumexp_along(terms.reshape(-1, terms.shape[-1]))
+
+
+def student_scales(degrees, n_numbers):
+    """Return factors of Gaussian covariances that give a Student t distribution.
+
+    The logarithms of their weights are also returned. Distributions of more numbers need more
+    factors.
     """
     if np.isinf(degrees):
-        return logsumexp_along(logs)
-    terms = [
-        logs + 0.5 * (1.0 - 1.0 / scale) * squares - 0.5 * np.log(scale) * n_numbers
-        for scale in _student_scales(degrees)
-    ]
-    return logsumexp_along(np.concatenate(terms)) - np.log(N_SCALES)
-
-
-def _student_scales(degrees):
-    """Return the factors of the covariances of a Gaussian that give a Student t distribution."""
-    scales = 1.0 / gammaincinv(0.5 * degrees, (np.arange(N_SCALES) + 0.5) / N_SCALES)
-    return scales / scales.mean()
+        return np.ones(1), np.zeros(1)
+    half, step = 0.5 * degrees, SCALE_STEP * np.sqrt(2.0 / (degrees + n_numbers))
+    low, high = np.log(gammaincinv(half, [MAX_TAILS[0], 1.0 - MAX_TAILS[1]]) / half)
+    points = np.linspace(low, high, int(np.ceil((high - low) / step)) + 1)
+    log_shares = half * (points - np.exp(points))
+    log_shares -= np.log(np.exp(log_shares).sum())
+    factors = np.exp(-points)
+    return factors / (np.exp(log_shares) @ factors), log_shares
 
 
 def missing_patterns(X):

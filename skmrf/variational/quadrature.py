@@ -17,7 +17,7 @@ from .._kernels._jit import read_only
 from .._utils.log_weights import logsumexp_along
 from .._utils.parallel import equal_slices
 from .._utils.phases import CliquePoints
-from .mixtures import LOG_2PI, TINY, missing_patterns, student_log_densities, student_mixture
+from .mixtures import LOG_2PI, TINY, missing_patterns
 
 MIN_RESPONSIBILITY = 1e-12  # share of a component in the weight of a row, in sums of moments
 MAX_BLOCK = 2**22  # log-densities of rows and components at once
@@ -370,25 +370,28 @@ class ConditionalMoments:
             gaussians.sum_conditional_covariances(read_only(self._masks), *args)
             yield members, factors[:, None, None], found, out
 
-    def find_moments(self, resp):
+    def find_moments(self, resp, scaled):
         """Return the weighted sums of the first and second moments of the rows.
 
         Parameters
         ----------
         resp : ndarray of shape (n_components, n_rows)
             Weights of the rows. Negligible ones count as 0.
+        scaled : ndarray of shape (n_components, n_rows)
+            Weights of the rows divided by the factors of their covariances.
 
         Returns
         -------
         first : ndarray of shape (n_components, n_numbers)
         second : ndarray of shape (n_components, n_numbers, n_numbers)
         """
-        weights = np.where(resp > MIN_RESPONSIBILITY * resp.sum(axis=0), resp, 0.0)
+        is_used = resp > MIN_RESPONSIBILITY * resp.sum(axis=0)
+        weights, scaled = np.where(is_used, resp, 0.0), np.where(is_used, scaled, 0.0)
         first = np.zeros((len(resp), self.means.shape[2]))
         second = np.zeros((*first.shape, first.shape[1]))
         for members, factors, _, out in self._find_covariances(weights):
             second[members] = factors * out
-        for k, (w, rows) in enumerate(zip(weights, self.means, strict=True)):
+        for k, (w, rows) in enumerate(zip(scaled, self.means, strict=True)):
             used = np.flatnonzero(w)
             if 2 * len(used) < len(w):
                 w, rows = w[used], rows[used]
@@ -477,22 +480,3 @@ def row_log_densities(mixture, rows):
         logs = component_log_densities(mixture, X[here], take_cells(cells, here))
         out[here] = logsumexp_along(logs + mixture.log_weights[:, None])
     return out
-
-
-def row_score(mixture, rows, patterns):
-    """Return the weighted sum of the log densities of rows, in nats."""
-    return student_score(mixture, rows, patterns)(np.inf)
-
-
-def student_score(mixture, rows, patterns):
-    """Return a function that maps degrees of freedom to the score of ``student_mixture``.
-
-    ``mixture`` has Gaussian components, and ``patterns`` is ``rows.patterns``.
-    """
-    if are_coarse(rows.cells, mixture):
-        return lambda degrees: float(
-            rows.weights @ row_log_densities(student_mixture(mixture, degrees), rows)
-        )
-    logs, moments = joint_log_densities(mixture, rows, patterns)
-    args = logs, moments.squares, (~np.isnan(rows.numbers)).sum(axis=1)
-    return lambda degrees: float(rows.weights @ student_log_densities(*args, degrees))

@@ -3,6 +3,7 @@
 import re
 import sys
 import warnings
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from unittest import SkipTest
@@ -39,8 +40,14 @@ from skmrf._kernels.gaussians import cell_log_densities
 from skmrf.estimators.nnmrf.gaussian_potentials import _cell_ends
 from skmrf.learners import CD, PCD, CDPercLoss, Variational
 from skmrf.structure import Penalized, RemovalWhileLearning, WaldTests
-from skmrf.variational.expectation_maximization import MixtureRows
-from skmrf.variational.mixture_selection import MixtureSelection
+from skmrf.variational.expectation_maximization import (
+    MixtureRows,
+    Prior,
+    fit_mixture,
+    start_mixture,
+)
+from skmrf.variational.mixture_selection import MixtureSelection, learn_mixture, student_score
+from skmrf.variational.mixtures import student_mixture
 
 OMITTED_CHECKS = {  # and why they can fail
     "check_sample_weight_equivalence_on_dense_data": (
@@ -302,6 +309,92 @@ def test_large_integers_are_numbers(seed):
     model = NNMRFDensity(random_state=seed).fit(frame)
     assert model.column_types_ == ["integer", "continuous"]
     assert np.isfinite(model.score(frame))
+
+
+# Heavy tails ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_heavy_tails", [False, True])
+def test_selection_of_degrees_of_freedom(has_heavy_tails, seed, monkeypatch):
+    """Few degrees of freedom are selected for heavy tails, and new rows are more probable."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(900, 6))
+    if has_heavy_tails:
+        X *= np.sqrt(5.0 / rng.chisquare(5, size=(900, 1)))
+    rows = MixtureRows(X[:600], np.zeros(6, dtype=int), np.ones(600), np.zeros(6))
+    student = learn_mixture(rows, 1, np.random.default_rng(0))[0]
+    monkeypatch.setattr("skmrf.variational.mixture_selection.DEGREES", (np.inf,))
+    gaussian = learn_mixture(rows, 1, np.random.default_rng(0))[0]
+    assert gaussian.n_components == 1
+    gain = np.mean(student.log_density(X[600:]) - gaussian.log_density(X[600:]))
+    assert (gain > 0.1) if has_heavy_tails else (abs(gain) < 0.02)
+
+
+@pytest.mark.parametrize("degrees", [np.inf, 100.0, 5.0, 3.0])
+def test_scores_of_student_mixtures(degrees, seed):
+    """Densities are those of Student t distributions, also of incomplete rows."""
+    rng = np.random.default_rng(seed)
+    X = np.c_[rng.standard_t(4, size=(200, 3)), rng.integers(3, size=200)]
+    X[rng.random(X.shape) < 0.2] = np.nan
+    rows = MixtureRows(X, np.array([0, 0, 0, 3]), rng.random(200), np.zeros(3))
+    mixture = start_mixture(rows, 5, Prior(5.0, 0.1), rng)
+    logs = mixture.log_weights[:, None] + mixture.table_log_densities(X)
+    shapes = mixture.covariances * (1.0 if np.isinf(degrees) else (degrees - 2.0) / degrees)
+    for r, x in enumerate(X[:, :3]):
+        seen = ~np.isnan(x)
+        for k in range(5 if seen.any() else 0):
+            parts = mixture.means[k, seen], shapes[k][np.ix_(seen, seen)], degrees
+            logs[k, r] += stats.multivariate_t(*parts).logpdf(x[seen])
+    expected = np.logaddexp.reduce(logs)
+    found = student_mixture(mixture, degrees).log_density(X)
+    assert_allclose(found, expected, atol=0.1)  # the tails are those of the widest Gaussian
+    assert np.abs(found - expected).mean() < 0.02
+    score = student_score(mixture, rows)(degrees)
+    assert score == pytest.approx(rows.weights @ found, rel=1e-5)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_means_and_covariances_of_heavy_tails(missing, seed):
+    """Expectation-maximisation reaches a maximum of the likelihood of a Student t distribution."""
+    rng, n_states = np.random.default_rng(seed), np.zeros(3, dtype=int)
+    root = np.array([[1.0, 0.0, 0.0], [0.7, 0.5, 0.0], [-0.3, 0.2, 2.0]])
+    X = [1.0, -2.0, 3.0] + rng.standard_t(3, size=(300, 1)) * (rng.normal(size=(300, 3)) @ root.T)
+    X[rng.random(X.shape) < missing] = np.nan
+    rows = MixtureRows(X, n_states, rng.uniform(0.5, 1.5, 300), np.zeros(3))
+    prior = Prior(0.0, 0.0, shrinks_eigenvalues=False, degrees=3.0)
+    start = start_mixture(rows, 1, prior, rng)
+    found, scores = fit_mixture(rows, start, prior, 300, 1e-10)
+    assert np.diff(scores).min() > -1e-9
+    best = student_score(found, rows)(3.0)
+    assert best > student_score(start, rows)(3.0) + 1.0
+    for _ in range(20):
+        step = 0.1 * rng.normal(size=(3, 3))
+        change = np.eye(3) + step
+        other = replace(
+            found,
+            means=found.means + 0.1 * rng.normal(size=3) * np.sqrt(np.diag(found.covariances[0])),
+            covariances=change @ found.covariances @ change.T,
+        )
+        assert student_score(other, rows)(3.0) < best
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_tails_of_columns_and_of_rows(is_joint, seed):
+    """Extreme values of several columns can be in the same rows, or in different rows."""
+    rng, shape = np.random.default_rng(seed), 0.5 + 0.5 * np.eye(5)
+    true = stats.multivariate_t(shape=shape, df=3)
+    X = true.rvs(1800, random_state=rng)
+    logs = true.logpdf(X)
+    if not is_joint:
+        X = rng.standard_t(3, size=X.shape)
+        logs = stats.t(3).logpdf(X).sum(axis=1)
+    model = NNMRFDensity(random_state=seed).fit(X[:900])
+    is_curved = [transform.softness < 100.0 for transform in model._columns.transforms.values()]
+    assert sum(is_curved) == (0 if is_joint else 5)
+    assert logs[900:].mean() - 0.1 < model.score(X[900:]) < logs[900:].mean() + 0.05
+    drawn = model.sample(50_000, random_state=seed)
+    shares = [(np.abs(rows).max(axis=1) > 6.0).mean() for rows in (drawn, X)]
+    assert 0.5 < shares[0] / shares[1] < 2.0
 
 
 # Tools of scikit-learn, as in the documentation's table ------------------------------------------

@@ -23,8 +23,12 @@ from skmrf.energies import NeuralEnergy
 from skmrf.inference import log_partition
 from skmrf.likelihood.neural import grid_log_partition
 from skmrf.variational import mixture_selection
-from skmrf.variational.conditional_gaussians import Prior
-from skmrf.variational.expectation_maximization import MixtureRows, fit_mixture, start_mixture
+from skmrf.variational.expectation_maximization import (
+    MixtureRows,
+    Prior,
+    fit_mixture,
+    start_mixture,
+)
 from skmrf.variational.free_energy import QuadratureSettings, ascend, free_energy, infer
 from skmrf.variational.mixture_selection import learn_mixture
 from skmrf.variational.mixtures import Mixture, missing_patterns
@@ -579,7 +583,7 @@ def test_conditional_moments_equal_dense_formulas(p, missing, seed):
     assert sorted(len(members) for members, _ in mixture.shapes) == ([2, 3] if p > 1 else [5])
     moments = ConditionalMoments(mixture, np.asfortranarray(X), *missing_patterns(X))
     variances = moments.find_variances(weights)
-    first, second = moments.find_moments(weights)
+    first, second = moments.find_moments(weights, weights)
     for k in range(5):
         found = [dense_moments(row, means[k], covariances[k]) for row in X]
         completed, conditional, logs = map(np.array, zip(*found, strict=True))

@@ -17,7 +17,6 @@ from skmrf.variational import expectation_maximization, grids, mixture_selection
 from skmrf.variational import label_graphs as propagation
 from skmrf.variational.conditional_gaussians import (
     ConditionalGaussian,
-    Prior,
     Shrinkage,
     add_conditional_gaussian,
     choose_columns,
@@ -28,6 +27,7 @@ from skmrf.variational.conditional_gaussians import (
 )
 from skmrf.variational.expectation_maximization import (
     MixtureRows,
+    Prior,
     fit_mixture,
     make_mixture,
     start_mixture,

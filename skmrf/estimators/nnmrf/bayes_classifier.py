@@ -29,7 +29,7 @@ from ...variational.mixtures import Mixture
 from .._base import unchanged_on_error
 from .._training import TrainingParameters, check_memory
 from .density import NNMRFDensity
-from .density_queries import DensityClassifier, class_log_joint
+from .density_queries import DensityClassifier, class_log_joint, identity_encoder, set_mixture
 from .gaussian_base import (
     N_FOLDS,
     ClassGaussians,
@@ -40,7 +40,6 @@ from .gaussian_base import (
     select_class_gaussians,
     select_class_shrinkage,
 )
-from .gaussian_potentials import identity_encoder, set_mixture
 from .initial_energy import class_rate, plan_training, resolve_edges, shrinkage_target
 from .label_members import LabelRows, assign_folds
 from .potentials import GaussianPotentials, TrainingPlan

@@ -12,11 +12,50 @@ from ..._data.categories import to_floats
 from ..._data.classes import cell_points
 from ..._data.column_types import hide_unseen_numbers, score_unseen_numbers
 from ..._data.mixed import restore_numbers
+from ..._data.transforms import ColumnTransform, TransformedColumns
 from ..._utils.parameters import check_choice, check_generator, check_number
 from .._base import TableClassifier
 from .._density import EnergyEstimator
+from .._session import fitted_attributes
 from .gaussian_potentials import conditional_marginals
 from .potentials import DENSITIES, GaussianPotentials, make_potentials
+
+IDENTITY_SOFTNESS = 1e60  # of a transform without curvature
+
+
+def identity_encoder(columns):
+    """Return an encoder of rows that ``columns`` has encoded already."""
+    same = ColumnTransform(softness=IDENTITY_SOFTNESS)
+    transforms = dict.fromkeys(columns.continuous.tolist(), same)
+    types = np.where(columns.n_states, "categorical", "continuous").tolist()
+    categories = [np.arange(float(len(c))) for c in columns.categories]
+    return TransformedColumns(list(columns.names), types, transforms, categories)
+
+
+def set_mixture(model, columns, mixture):
+    """Set the fitted attributes of a density with Gaussian potentials; return the density.
+
+    Parameters
+    ----------
+    model : NNMRFDensity
+        Density without fitted attributes.
+    columns : TransformedColumns
+        Encoder of the rows.
+    mixture : Mixture
+        Distribution of the encoded rows.
+
+    Returns
+    -------
+    NNMRFDensity
+        The density.
+    """
+    fitted = fitted_attributes(None, history={"epoch": [1], "n_updates": [1]}, n_iter=1)
+    del fitted["energy_"]
+    vars(model).update(fitted)
+    model.mixture_, model._columns, model._interrupted = mixture, columns, False
+    model.categories_, model.column_types_ = columns.categories, columns.types
+    model.n_features_in_ = len(columns.names)
+    return model
 
 
 def _check_levels(quantiles):

@@ -1,5 +1,6 @@
 """Gaussian potentials: fit, log density and conditional quantiles."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..._data.numeric import find_linear_functions
 from ..._data.transforms import (
     FARTHEST,
     SMALLEST_SHARE,
-    ColumnTransform,
+    TAIL_SOFTNESS,
     TransformedColumns,
     learn_transform,
 )
@@ -28,8 +29,8 @@ from ..._utils.log_weights import check_sample_weight, logsumexp_along
 from ..._utils.parameters import check_generator
 from ..._utils.results import LogPartition
 from ...training.part_reports import PartReports
-from ...variational.expectation_maximization import MixtureRows
-from ...variational.mixture_selection import learn_mixture
+from ...variational.expectation_maximization import MIN_ROWS, MixtureRows
+from ...variational.mixture_selection import learn_mixture, score_simple_mixtures
 from ...variational.mixtures import missing_patterns
 from ...variational.quadrature import (
     ConditionalMoments,
@@ -41,7 +42,6 @@ from .._session import fitted_attributes
 
 EXACT = LogPartition(0.0, 0.0, 0.0, 0.0, True, "exact", True)
 N_BISECTIONS = 60
-IDENTITY_SOFTNESS = 1e60  # of a transform without curvature
 FAR_SPREAD = 3.0  # mean of far values in standard deviations; other far values can be anywhere
 MAX_FAR_NUMBERS = 2**21  # of the covariances of components for far values, 16 MB
 MAX_BLOCK = 2**22  # conditional means at once
@@ -78,13 +78,11 @@ def fit_gaussians(model, n_components, X, sample_weight):
     columns = learn_transformed_columns(
         X, read, names, model.column_types, model.categories, weights
     )
-    codes = columns.encode(read)
     weights = weights * (len(weights) / weights.sum())
+    columns = _choose_tails(columns, read, weights)
+    codes = columns.encode(read)
     near = columns.hide_far(codes)
-    is_constant = [len(np.unique(near[~np.isnan(near[:, j]), j])) < 2 for j in columns.transforms]
-    noise = np.array([t.noise for t in columns.transforms.values()])
-    noise = np.where(is_constant, 1.0, noise)  # another value has a positive density
-    rows = MixtureRows(near, columns.n_states, weights, noise, find_cells(columns, near))
+    rows = _mixture_rows(columns, near, weights)
     reports = PartReports(model, X, None, 1)
     rng = reports.begin(check_generator(model.random_state), codes, weights)
     seed = int(rng.integers(2**63))
@@ -110,39 +108,43 @@ def fit_gaussians(model, n_components, X, sample_weight):
     return fitted
 
 
-def identity_encoder(columns):
-    """Return an encoder of rows that ``columns`` has encoded already."""
-    same = ColumnTransform(softness=IDENTITY_SOFTNESS)
-    transforms = dict.fromkeys(columns.continuous.tolist(), same)
-    types = np.where(columns.n_states, "categorical", "continuous").tolist()
-    categories = [np.arange(float(len(c))) for c in columns.categories]
-    return TransformedColumns(list(columns.names), types, transforms, categories)
+def _mixture_rows(columns, codes, weights):
+    """Return encoded rows for expectation-maximisation, without far values."""
+    parts = [codes[~np.isnan(codes[:, j]), j] for j in columns.transforms]
+    noise = np.array([transform.noise for transform in columns.transforms.values()])
+    is_constant = [len(np.unique(part)) < 2 for part in parts]
+    noise = np.where(is_constant, 1.0, noise)  # another value has a positive density
+    return MixtureRows(codes, columns.n_states, weights, noise, find_cells(columns, codes))
 
 
-def set_mixture(model, columns, mixture):
-    """Set the fitted attributes of a density with Gaussian potentials; return the density.
+def _choose_tails(columns, read, weights):
+    """Return the encoder with the better transforms of heavy tails: the curved, or linear ones.
 
-    Parameters
-    ----------
-    model : NNMRFDensity
-        Density without fitted attributes.
-    columns : TransformedColumns
-        Encoder of the rows.
-    mixture : Mixture
-        Distribution of the encoded rows.
-
-    Returns
-    -------
-    NNMRFDensity
-        The density.
+    Curved transforms describe heavy tails of each column. Student t distributions of columns with
+    linear transforms describe heavy tails of several columns together. The log-likelihoods of
+    held-out rows under simple mixtures are compared.
     """
-    fitted = fitted_attributes(None, history={"epoch": [1], "n_updates": [1]}, n_iter=1)
-    del fitted["energy_"]
-    vars(model).update(fitted)
-    model.mixture_, model._columns, model._interrupted = mixture, columns, False
-    model.categories_, model.column_types_ = columns.categories, columns.types
-    model.n_features_in_ = len(columns.names)
-    return model
+    curved = [
+        j
+        for j, transform in columns.transforms.items()
+        if np.isinf([transform.low, transform.high]).all() and transform.softness < TAIL_SOFTNESS[0]
+    ]
+    if len(curved) < 2 or len(weights) < MIN_ROWS:
+        return columns
+    linear = {
+        j: learn_transform(
+            to_floats(read[j], columns.names[j]), weights, columns.types[j], is_linear=True
+        )
+        for j in curved
+    }
+    encoders = columns, replace(columns, transforms=columns.transforms | linear)
+    near = [encoder.hide_far(encoder.encode(read)) for encoder in encoders]
+    is_hidden, scores = np.isnan(near).any(axis=0), []
+    for encoder, codes in zip(encoders, near, strict=True):
+        codes = np.where(is_hidden, np.nan, codes)
+        rows = _mixture_rows(encoder, codes, weights)
+        scores.append(score_simple_mixtures(rows, encoder.log_scale(codes)))
+    return encoders[int(np.argmax(scores))]
 
 
 def learn_transformed_columns(X, columns, names, column_types, categories, weights):
