@@ -51,32 +51,35 @@ class NNMRFDensity(TableDensity):
     covariance :math:`C`, and the effects of the categories on the means :math:`\mu_k` are additive,
     with shrunk interactions. The log-odds of the categories are then linear functions of :math:`z`.
 
-    If held-out rows have heavy tails, each Gaussian is replaced by an approximate Student t
-    distribution with :math:`\nu` degrees of freedom. It is a mixture of five Gaussians, and its
-    mean and covariance are those of the Gaussian:
+    If held-out rows have heavy tails, each Gaussian is replaced by a nearly exact Student t
+    distribution with :math:`\nu` degrees of freedom. It is a mixture of Gaussians, and its mean and
+    covariance are those of the Gaussian:
 
-    .. math:: \frac{1}{5} \sum_{m=1}^5 N(z; \mu_k, c_m C_k), \qquad
-        c_m \propto 1 / F_\nu^{-1}\big(\tfrac{m - 1/2}{5}\big), \qquad \sum_m c_m = 5
+    .. math:: \sum_m w_m \, N(z; \mu_k, c_m C_k), \qquad c_m \propto e^{-u_m}, \qquad
+        w_m \propto \exp\big(\tfrac{\nu}{2} (u_m - e^{u_m})\big), \qquad \sum_m w_m c_m = 1
 
-    :math:`F_\nu` is the distribution function of the chi-squared distribution with :math:`\nu`
-    degrees of freedom. If a row has missing numbers, the marginals of the five Gaussians are used.
-    Densities, conditional distributions and draws are those of this mixture. The log-likelihood of
-    held-out rows selects :math:`\nu`, from 5 to 200, or Gaussians.
+    The points :math:`u_m` are equidistant. Their number, about 5 to 30, increases with the number
+    of columns and with the weight of the tails. If a row has missing numbers, the marginals of
+    the Gaussians are used. Densities, conditional distributions and draws are those of this
+    mixture. The log-likelihood of held-out rows selects :math:`\nu`, from 3 to 200, or Gaussians.
+    If :math:`\nu` is small, means and covariances are also learned for such tails.
 
     Each numeric column has a monotone transform :math:`z_i`, learned from the data, with
-    logarithmic tails, or with a support that ends at the bounds of the column. Given types, the
-    ends of shares and percentages, and caps end the support. Beyond other detected bounds, the
-    density decreases quickly, but is positive. A value that repeats much more often than others,
-    such as 0, has a point mass. Its state is a category :math:`s_j`, and a row with such a value
-    has no :math:`z_i` in the Gaussian. The density is with respect to the counting measure for
-    categories, and with respect to Lebesgue measure for numbers without a point mass. For a point
-    mass, it is the probability divided by the unit of rounding of the column, or by 1 if the column
-    is not rounded. Rounded numbers and integers have the mean density of their cell, the interval
-    of the numbers that are rounded to them. It is the probability of the cell divided by its width,
-    so the densities of integers sum to one. In tables with several rounded columns, this
-    probability is a product of conditional probabilities given the rounded numbers before, which
-    are treated as numbers with normal errors. Draws and quantiles of rounded numbers have these
-    probabilities.
+    logarithmic tails, or with a support that ends at the bounds of the column. If several columns
+    without bounds have heavy tails, these transforms are linear if held-out rows are then more
+    likely, which is the case if extreme values of several columns are in the same rows. Given
+    types, the ends of shares and percentages, and caps end the support. Beyond other detected
+    bounds, the density decreases quickly, but is positive. A value that repeats much more often
+    than others, such as 0, has a point mass. Its state is a category :math:`s_j`, and a row with
+    such a value has no :math:`z_i` in the Gaussian. The density is with respect to the counting
+    measure for categories, and with respect to Lebesgue measure for numbers without a point mass.
+    For a point mass, it is the probability divided by the unit of rounding of the column, or by 1
+    if the column is not rounded. Rounded numbers and integers have the mean density of their cell,
+    the interval of the numbers that are rounded to them. It is the probability of the cell divided
+    by its width, so the densities of integers sum to one. In tables with several rounded columns,
+    this probability is a product of conditional probabilities given the rounded numbers before,
+    which are treated as numbers with normal errors. Draws and quantiles of rounded numbers have
+    these probabilities.
 
     With ``potentials="network"``, the potentials are small neural networks:
 

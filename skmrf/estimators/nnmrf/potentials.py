@@ -18,9 +18,9 @@ class GaussianPotentials(BaseEstimator):
 
     The potentials of a class of a hidden variable are a Gaussian of the transformed numbers and a
     table of probabilities for each column with categories. Expectation-maximisation learns them.
-    Held-out rows then select the degrees of freedom of Student t distributions, which are
-    approximated by five Gaussians of the same mean for each class. Densities, imputation and draws
-    are exact for this mixture.
+    Held-out rows select the degrees of freedom of Student t distributions, which are mixtures of
+    Gaussians of the same mean for each class. Densities, imputation and draws are exact for this
+    mixture.
 
     Parameters
     ----------
