@@ -296,6 +296,8 @@ class MixtureSelection:
         )
         folds = [student_score(inflate(m, factor), r) for m, r in fitted]
         best, score = _search(degrees, 2, lambda d: sum(fold(d) for fold in folds))
+        if self.rows.cells is not None:  # the searches treat errors of rounding as normal
+            score = sum(rounded_score(inflate(m, factor), r, best) for m, r in fitted)
         self._spreads[candidate] = (factor, best), score
         return self._spreads[candidate]
 
@@ -309,7 +311,7 @@ class MixtureSelection:
         if candidate not in self._scores:
             fitted = self._fitted[candidate] = self._fit_folds(*candidate)
             degrees = candidate[1].degrees
-            self._scores[candidate] = sum(student_score(m, r)(degrees) for m, r in fitted)
+            self._scores[candidate] = sum(rounded_score(m, r, degrees) for m, r in fitted)
         return self._scores[candidate]
 
     def _fit_folds(self, n_components, prior):
@@ -363,12 +365,8 @@ def student_score(mixture, rows):
     """Return a function that maps degrees of freedom to the score of ``student_mixture``.
 
     The score is the weighted sum of the log-densities of rows in nats. ``mixture`` has Gaussian
-    components.
+    components. Rounded numbers are treated as numbers with normal errors.
     """
-    if are_coarse(rows.cells, mixture):
-        return lambda degrees: float(
-            rows.weights @ row_log_densities(student_mixture(mixture, degrees), rows)
-        )
     logs, moments = joint_log_densities(mixture, rows, rows.patterns)
     args = logs, moments.squares, (~np.isnan(rows.numbers)).sum(axis=1)
 
@@ -377,3 +375,10 @@ def student_score(mixture, rows):
         return float(rows.weights @ student_log_densities(*args, scales))
 
     return score
+
+
+def rounded_score(mixture, rows, degrees):
+    """Return the score of ``student_mixture``, averaged over the cells of rounded numbers."""
+    if are_coarse(rows.cells, mixture):
+        return float(rows.weights @ row_log_densities(student_mixture(mixture, degrees), rows))
+    return student_score(mixture, rows)(degrees)
