@@ -1,4 +1,4 @@
-"""Two comparisons of README: with the training of pgmpy, and with Gaussian mixtures.
+"""Picture of README, and two comparisons: with the training of pgmpy, and with Gaussian mixtures.
 
 ``--parts nltcs``: the pairwise Markov random field of nltcs, 16 binary columns with a table for
 each pair. All methods fit the same model. Its maximum likelihood is known (from L-BFGS on the exact
@@ -12,15 +12,19 @@ accept missing values: it is fitted after imputation, by column means or by ``It
 Its number of components (1 to 6) and covariance type minimise the BIC of the imputed training rows.
 The score is the mean log density of complete held-out rows, in nats, of columns standardised by the
 training rows.
+
+``--parts picture``: handwritten digits, completed and drawn by ``DiscreteMRF``. It writes
+``doc/_static/readme.png`` and takes about a minute on one core.
 """
 
 import itertools
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from _common import bars, in_child, options, save, timed
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, SimpleImputer
 from sklearn.mixture import GaussianMixture
@@ -29,6 +33,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skmrf import DiscreteMRF, NNMRFDensity
 from skmrf.datasets import fetch_density_benchmark
+from skmrf.learners import PCD
 
 MAXIMUM = {"train": -6.0254776, "test": -6.0284086}  # exact maximum likelihood, all 16 columns
 LEARNERS = ("exact", "pcd", "cd", "pseudo-likelihood")
@@ -48,6 +53,8 @@ IMPUTERS = {
     "column means": SimpleImputer,
     "IterativeImputer": lambda: IterativeImputer(random_state=0),
 }
+LINE, HIDDEN = "#c8781e", "#f2d9b8"  # colours of the picture
+PICTURE = Path(__file__).parents[1] / "doc" / "_static" / "readme.png"
 COVARIANCES = "full", "tied", "diag", "spherical"
 MISSING = 0.2
 MISSING_COLUMNS = {
@@ -205,7 +212,54 @@ def compare_missing(args):
     save(args, "readme_figures", rows, MISSING_COLUMNS)
 
 
-PARTS = {"nltcs": compare_training, "missing": compare_missing}
+# Picture -----------------------------------------------------------------------------------
+
+
+def complete_digits():
+    """Return the rows of the picture: their labels, and ten images each."""
+    grey, labels = load_digits(return_X_y=True)
+    train, test, _, classes = train_test_split(
+        (grey >= 8).astype(int), labels, test_size=300, stratify=labels, random_state=0
+    )
+    model = DiscreteMRF(
+        "pairwise", PCD(n_chains=128), categories=[[0, 1]] * 64, alpha=0.01, random_state=0
+    ).fit(train)
+    digits = test[[int(np.flatnonzero(classes == digit)[0]) for digit in range(10)]]
+    halves = digits.astype(float)
+    halves[:, 32:] = np.nan
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Exact sampling needs too much memory")
+        return {
+            "held-out digit": digits,
+            "given": halves,
+            "predict": model.predict(halves),
+            "marginals": np.column_stack([p[:, 1] for p in model.marginals(halves)]),
+            "sample": model.sample(10, random_state=0),
+        }
+
+
+def draw_picture(_, path=PICTURE):
+    """Write the picture of README to a file."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows, colours = complete_digits(), plt.get_cmap("Greys").with_extremes(bad=HIDDEN)
+    figure, grid = plt.subplots(len(rows), 10, figsize=(7.2, 3.5), layout="constrained")
+    for line, (name, pictures) in zip(grid, rows.items(), strict=True):
+        line[0].set_ylabel(name, rotation=0, ha="right", va="center")
+        for axes, picture in zip(line, pictures, strict=True):
+            axes.imshow(np.ma.masked_invalid(picture.reshape(8, 8)), cmap=colours, vmin=0, vmax=1)
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_color("#bbbbbb")
+    for axes in grid[2:4].flat:
+        axes.axhline(3.5, color=LINE, linewidth=1)
+    figure.savefig(path, dpi=110)
+    print(f"saved {path}")
+
+
+PARTS = {"nltcs": compare_training, "missing": compare_missing, "picture": draw_picture}
 
 
 def main(argv=None):
