@@ -33,6 +33,7 @@ MIN_ROWS_OF_COMPONENT = 6
 INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
 MAX_HEAVY, HEAVY_DEGREES = 20.0, (10.0, 5.0, 3.0)  # of freedom, of heavy tails
 DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0, 4.0, 3.0  # of freedom
+MAX_CELL_WORK = 5e6  # entries of covariances times rows; with more, rounding errors are normal
 N_SIMPLE = 4  # components of a simple mixture
 N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3, 0.6, 1.0  # candidates of Prior.diagonal
@@ -289,15 +290,17 @@ class MixtureSelection:
         has_numbers = len(self.rows.noise) > 0  # tables and a single component are unchanged
         factors = INFLATIONS if candidate[0] > 1 and has_numbers else INFLATIONS[:1]
         degrees = DEGREES if has_numbers else DEGREES[:1]
+        work = sum(m.covariances.size * len(r.X) for m, r in fitted)
+        find = student_score if work > MAX_CELL_WORK else rounded_score
         factor, _ = _search(
             factors,
             2,
-            lambda f: sum(student_score(inflate(m, f), r)(candidate[1].degrees) for m, r in fitted),
+            lambda f: sum(find(inflate(m, f), r)(candidate[1].degrees) for m, r in fitted),
         )
-        folds = [student_score(inflate(m, factor), r) for m, r in fitted]
+        folds = [find(inflate(m, factor), r) for m, r in fitted]
         best, score = _search(degrees, 2, lambda d: sum(fold(d) for fold in folds))
-        if self.rows.cells is not None:  # the searches treat errors of rounding as normal
-            score = sum(rounded_score(inflate(m, factor), r, best) for m, r in fitted)
+        if work > MAX_CELL_WORK:
+            score = sum(rounded_score(inflate(m, factor), r)(best) for m, r in fitted)
         self._spreads[candidate] = (factor, best), score
         return self._spreads[candidate]
 
@@ -311,7 +314,7 @@ class MixtureSelection:
         if candidate not in self._scores:
             fitted = self._fitted[candidate] = self._fit_folds(*candidate)
             degrees = candidate[1].degrees
-            self._scores[candidate] = sum(rounded_score(m, r, degrees) for m, r in fitted)
+            self._scores[candidate] = sum(rounded_score(m, r)(degrees) for m, r in fitted)
         return self._scores[candidate]
 
     def _fit_folds(self, n_components, prior):
@@ -377,8 +380,10 @@ def student_score(mixture, rows):
     return score
 
 
-def rounded_score(mixture, rows, degrees):
-    """Return the score of ``student_mixture``, averaged over the cells of rounded numbers."""
-    if are_coarse(rows.cells, mixture):
-        return float(rows.weights @ row_log_densities(student_mixture(mixture, degrees), rows))
-    return student_score(mixture, rows)(degrees)
+def rounded_score(mixture, rows):
+    """Return the function of ``student_score``, averaged over the cells of rounded numbers."""
+    if not are_coarse(rows.cells, mixture):
+        return student_score(mixture, rows)
+    return lambda degrees: float(
+        rows.weights @ row_log_densities(student_mixture(mixture, degrees), rows)
+    )
