@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_consistent_length
 
 from .._utils.codes import MISSING
 from .categories import is_missing, to_floats
-from .column_types import find_step
 from .mixed import Columns
 from .numeric import find_far_values, median_and_scale
+from .supports import find_step
 from .transforms import (
     BEYOND,
     BOUND_SOFTNESS,

@@ -1,4 +1,4 @@
-"""Conversion of parameters with names of columns: ``cliques`` and ``column_types``."""
+"""Conversion of the parameter ``cliques`` to arrays of column indices."""
 
 import numbers
 
@@ -7,15 +7,6 @@ import numpy as np
 from .._utils.parameters import show_list
 
 NAMES = ("independent", "pairwise")
-COLUMN_TYPES = (
-    "continuous",
-    "non-negative",
-    "bounded",
-    "integer",
-    "ordinal",
-    "categorical",
-    "boolean",
-)
 
 
 def resolve_cliques(cliques, n_features, names=None):
@@ -130,37 +121,3 @@ def cliques_from_pairs(pairs, n_features):
     pointers = n_features + 2 * np.arange(len(pairs) + 1)
     singles = np.arange(n_features)
     return np.concatenate([singles, pointers]), np.concatenate([singles, pairs.ravel()])
-
-
-def read_types(column_types, names):
-    """Return a dict of the given types by column index."""
-    if isinstance(column_types, dict):
-        return {find_position(c, names): kind for c, kind in column_types.items()}
-    if isinstance(column_types, str) and column_types in (*COLUMN_TYPES, "auto"):
-        return dict.fromkeys(range(len(names)), column_types)
-    types = column_types if isinstance(column_types, list | tuple | np.ndarray) else ()
-    if len(types) != len(names):
-        raise ValueError(
-            'column_types must be "auto", a type, a dict, or a list with one type for each of the '
-            f"{len(names)} columns; got {column_types!r}. The types are "
-            f"{show_list(COLUMN_TYPES, len(COLUMN_TYPES))}."
-        )
-    return dict(enumerate(types))
-
-
-def find_position(column, names, parameter="column_types"):
-    """Return the index of a column that a parameter names, given its name or index."""
-    if isinstance(column, int | np.integer) and not isinstance(column, bool):
-        if -len(names) <= column < len(names):
-            return int(column) % len(names)
-    elif column in names:
-        return names.index(column)
-    raise ValueError(
-        f"{parameter} has {column!r}, which is not a column; the columns are {show_list(names)}."
-    )
-
-
-def find_detected(column_types, names):
-    """Return the indices of the columns whose types are detected."""
-    given = read_types(column_types, names)
-    return {j for j in range(len(names)) if given.get(j, "auto") == "auto"}

@@ -1,10 +1,10 @@
-"""Types, rounding and bounds of columns, found from values."""
+"""Types of columns: those that are given, and those that are found from values."""
 
 import re
 
 import numpy as np
 
-from .._utils.codes import MIN_CODES, MISSING, find_ordered
+from .._utils.codes import MISSING
 from .._utils.parameters import show_list
 from .._utils.warn import warn_caller
 from .categories import (
@@ -17,10 +17,19 @@ from .categories import (
     missing_mask,
     value_codes,
 )
-from .cliques import COLUMN_TYPES, read_types
 from .frames import MAX_EXACT, TRUTH_VALUES, to_double
 from .frames import column_types as frame_types
+from .supports import NEAR_BOUND, find_spikes, has_many_near_ends
 
+COLUMN_TYPES = (
+    "continuous",
+    "non-negative",
+    "bounded",
+    "integer",
+    "ordinal",
+    "categorical",
+    "boolean",
+)
 DISCRETE_TYPES = ("ordinal", "categorical", "boolean")  # columns with categories
 # names of the data types of pandas, polars and pyarrow: integers, floats
 NUMBERS = r"(sparse\[)?u?int\d", r"(sparse\[)?(half)?float|double"
@@ -35,23 +44,12 @@ MIN_FILLED = 0.6  # share of the whole numbers between the ends of such a column
 MAX_DIGIT = 9  # of codes that can have a row each
 MIN_DISTINCT, MAX_DISTINCT_SHARE = 5, 0.5  # of larger codes: distinct ones, and their share of rows
 MIN_ROWS = 20  # fewer rows are no evidence of bounds, unless a column has its bound as a value
-NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
-MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
-MAX_DEVIATION = 2.5  # standard deviations of the number of values in the nearer half
-MIN_LOG_ODDS = 7.0  # that the greatest common divisor of integers is no coincidence
-MAX_DECIMALS, MIN_TIES = 6, 0.1  # of rounded columns; share of rows with a repeated value
-BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
-NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
-MIN_PILED, MAX_POWER = 50, 0.8  # values of a column whose density increases towards a bound
-MIN_DISTANCE = 1e-3  # of values from such a bound, relative to a quantile
-MIN_CAPPED, MIN_CAPPED_SHARE = 10, 0.02  # equal values at the upper end of a capped column
-N_BELOW_CAP, MIN_CAP_RATIO = 5, 0.5  # next values, and the frequency of the cap relative to theirs
-MAX_SPIKES = 4  # point masses of a column
-MIN_SPIKE_ROWS, MIN_SPIKE_SHARE = 3, 0.01  # of the rows, for a point mass
-SPIKE_RATIO = 6.0  # rows of a point mass relative to those of values around it
-FEW_VALUES = 10  # mean number of rows of a value, if all values are point masses
-N_NEAR = 5  # values on each side that a point mass is compared with
-OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
+MAX_ROWS, MAX_OTHERS = 5000, 50  # rows, and other columns, that are compared
+MAX_VALUES, N_BINS = 20, 8  # numbers with more distinct values are divided into bins
+RARE = 0.01  # share of rows; rarer values of other columns have less weight
+DEGREE, MIN_CODES = 2, 8  # of the polynomial, and codes of a column that is tested
+MIN_EXPLAINED = 0.6  # share of the differences between codes that the polynomial explains
+N_PERMUTATIONS = 100, 900  # the second ones are drawn only if none of the first ones is as good
 
 
 def resolve_column_types(column_types, X, columns, names, *, by_dtype=True, find=None):
@@ -81,7 +79,7 @@ def resolve_column_types(column_types, X, columns, names, *, by_dtype=True, find
     list of str
         Type of each column, one of ``COLUMN_TYPES``.
     """
-    given = read_types(column_types, names)
+    given = _given_types(column_types, names)
     for j, kind in given.items():
         if not isinstance(kind, str) or kind not in (*COLUMN_TYPES, "auto"):
             raise ValueError(
@@ -95,11 +93,45 @@ def resolve_column_types(column_types, X, columns, names, *, by_dtype=True, find
     return [given.get(j, kind) for j, kind in enumerate(found)]
 
 
+def _given_types(column_types, names):
+    """Return a dict of the given types by column index."""
+    if isinstance(column_types, dict):
+        return {find_position(c, names): kind for c, kind in column_types.items()}
+    if isinstance(column_types, str) and column_types in (*COLUMN_TYPES, "auto"):
+        return dict.fromkeys(range(len(names)), column_types)
+    types = column_types if isinstance(column_types, list | tuple | np.ndarray) else ()
+    if len(types) != len(names):
+        raise ValueError(
+            'column_types must be "auto", a type, a dict, or a list with one type for each of the '
+            f"{len(names)} columns; got {column_types!r}. The types are "
+            f"{show_list(COLUMN_TYPES, len(COLUMN_TYPES))}."
+        )
+    return dict(enumerate(types))
+
+
+def find_position(column, names, parameter="column_types"):
+    """Return the index of a column that a parameter names, given its name or index."""
+    if isinstance(column, int | np.integer) and not isinstance(column, bool):
+        if -len(names) <= column < len(names):
+            return int(column) % len(names)
+    elif column in names:
+        return names.index(column)
+    raise ValueError(
+        f"{parameter} has {column!r}, which is not a column; the columns are {show_list(names)}."
+    )
+
+
+def find_detected(column_types, names):
+    """Return the indices of the columns whose types are detected."""
+    given = _given_types(column_types, names)
+    return {j for j in range(len(names)) if given.get(j, "auto") == "auto"}
+
+
 def find_column_types(X, columns, *, by_dtype=True):
     """Return the type of each column, detected from its data type and its values.
 
     The page "Which estimator do I need?" of the user guide has a table of the rules. Whole numbers
-    that would be categories are integers if :func:`~skmrf._utils.codes.find_ordered` finds that
+    that would be categories are integers if :func:`find_ordered` finds that
     their order matters, except if the data types of a frame decide. A column of floats of pandas
     counts as integers if it has missing entries and whole numbers only, unless another column of
     floats has whole numbers without missing entries.
@@ -162,6 +194,84 @@ def _to_numbers(columns):
         elif np.nanmax(x, initial=0) >= MAX_WHOLE_CATEGORIES:
             x[:] = np.nan
     return codes
+
+
+def find_ordered(X, tested):
+    """Return which columns of codes have relations to other columns that follow their order.
+
+    The distributions of the other columns given a code are compared between codes. The order of the
+    codes of a column matters if a quadratic polynomial of the code explains most differences, and
+    if it explains no more for each of 1000 random permutations of the codes. For names of
+    categories, all permutations are equally probable, so the order rarely matters by chance.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        Columns of numbers, nan where missing.
+    tested : dict of int to ndarray of shape (n_codes,)
+        Codes that are compared, in ascending order, by the index of the column.
+
+    Returns
+    -------
+    list of int
+        Indices of the columns whose codes are ordered.
+    """
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.permutation(len(X))[:MAX_ROWS])
+    X = X[rows]
+    others = np.unique(np.linspace(0, X.shape[1] - 1, MAX_OTHERS).astype(int))
+    parts = [_indicators(X[:, k]) for k in others]
+    owners = np.repeat(others, [part.shape[1] for part in parts])
+    indicators = np.concatenate(parts, axis=1)
+    found = []
+    for j, codes in tested.items():
+        counts = (X[:, j, None] == codes).sum(axis=0)
+        if np.count_nonzero(counts) >= MIN_CODES:
+            of_others = indicators[:, owners != j]
+            if _is_ordered(X[:, j], codes[counts > 0], of_others, rng):
+                found.append(j)
+    return found
+
+
+def _indicators(x):
+    """Return scaled and centred indicators of the values of a column, or of bins of its numbers."""
+    is_observed = ~np.isnan(x)
+    values, inverse = np.unique(x[is_observed], return_inverse=True)
+    if len(values) > MAX_VALUES:
+        cuts = np.unique(np.quantile(inverse, np.arange(1, N_BINS) / N_BINS))
+        inverse = np.searchsorted(cuts, inverse, side="right")
+    found = np.zeros((len(x), inverse.max(initial=0) + 1))
+    found[is_observed] = np.eye(found.shape[1])[inverse]
+    shares = found.sum(axis=0) / max(is_observed.sum(), 1)
+    found[is_observed] -= shares
+    return found / np.sqrt(np.maximum(shares, RARE))
+
+
+def _is_ordered(x, codes, indicators, rng):
+    """Return whether a polynomial of the codes explains the means of indicators given a code."""
+    is_tested = x[:, None] == codes
+    used = is_tested.any(axis=1)
+    table, is_tested = indicators[used], is_tested[used]
+    table = table - table.mean(axis=0)
+    counts = is_tested.sum(axis=0)
+    sums = is_tested.T.astype(float) @ table / np.sqrt(counts)[:, None]
+    products = sums @ sums.T  # the trace is the sum of squares between codes
+    between, n_codes = np.trace(products), len(codes)
+    within = (table**2).sum() - between
+    noise = within / max(len(table) - n_codes, 1)  # of each degree of freedom
+    places = 2.0 * (codes - codes[0]) / (codes[-1] - codes[0]) - 1.0
+
+    def explained(orders):
+        powers = places[orders][..., None] ** np.arange(DEGREE + 1)
+        basis = np.linalg.qr(powers * np.sqrt(counts)[:, None])[0]
+        return (basis * (products @ basis)).sum(axis=(-2, -1))
+
+    found = explained(np.arange(n_codes))
+    least = MIN_EXPLAINED * (between - (n_codes - 1) * noise)
+    if found - DEGREE * noise <= max(least, 0.0):
+        return False
+    draws = (rng.permuted(np.tile(np.arange(n_codes), (n, 1)), axis=1) for n in N_PERMUTATIONS)
+    return all((explained(orders) <= found + 1e-9 * between).all() for orders in draws)
 
 
 def find_graph_types(X, columns):
@@ -262,7 +372,7 @@ def _find_numeric_type(x, limit):
         return "categorical" if is_few else "integer"
     if low >= 0 and high <= 1 and low < NEAR_BOUND and high > 1 - NEAR_BOUND:
         return "bounded"
-    if _has_many_near_ends(x, low, high):
+    if has_many_near_ends(x, low, high):
         return "bounded"
     return "non-negative" if low == 0 or (low > 0 and len(x) >= MIN_ROWS) else "continuous"
 
@@ -302,128 +412,6 @@ def _has_rare_end(values, frequencies, min_ratio):
         and (np.diff(tail) <= 1.0 + np.sqrt(tail[:-1])).all()
         and min_ratio * tail.mean() <= frequencies.max()
     )
-
-
-def _ends_abruptly(x, end):
-    """Return whether many distinct values are near an end, and are not rarer towards the end."""
-    half = 0.5 * np.unique(x)  # so that differences do not overflow
-    distances, near = np.abs(half - 0.5 * end), NEAR_BOUND * np.ptp(half)
-    counts = np.array([(distances < d).sum() for d in (0.5 * near, near, 2.0 * near)])
-    deviations = counts[:-1] - 0.5 * counts[1:]  # of the nearer half of the values
-    is_flat = deviations >= -MAX_DEVIATION * 0.5 * np.sqrt(counts[1:])
-    return bool(counts[1] >= max(MIN_NEAR, MIN_NEAR_SHARE * len(x)) and is_flat.all())
-
-
-def find_step(x, kind):
-    """Return the unit of observed values, their rounding step (0 if none), and the steps' origin.
-
-    Rounded values differ from the origin by multiples of the step.
-    """
-    size, values = np.abs(x).max(), np.unique(x)
-    if kind == "integer":
-        common = float(np.gcd.reduce(values.astype(np.int64))) if 0 < size < MAX_EXACT else 1.0
-        is_chance = np.count_nonzero(values) * np.log(common) < MIN_LOG_ODDS
-        return (1.0, 1.0, 0.0) if is_chance else (common, common, 0.0)
-    ties = 1.0 - len(values) / len(x)
-    for decimals in range(MAX_DECIMALS + 1) if 0 < size < 1e9 else ():
-        scaled = x * 10.0**decimals
-        whole = np.rint(scaled)
-        if whole.any() and np.allclose(scaled, whole, rtol=1e-12, atol=1e-6):
-            common = np.gcd.reduce(whole.astype(np.int64))
-            unit = float(max(common, 1)) / 10.0**decimals
-            return unit, unit if ties >= MIN_TIES else 0.0, 0.0
-    if ties >= MIN_TIES and len(values) > 2:
-        steps = (values - values[0]) / np.diff(values).min()
-        if steps[-1] < 1e5 and np.allclose(steps, np.rint(steps), atol=0.02):
-            unit = (values[-1] - values[0]) / np.rint(steps[-1])
-            return unit, unit, values[0]
-    return 1.0, 0.0, 0.0
-
-
-def check_support(x, kind, name):
-    """Raise a ValueError if the values contradict the type of the column."""
-    if kind == "integer" and (x != np.floor(x)).any():
-        wrong, remedy = x[x != np.floor(x)][0], '"continuous" or "non-negative"'
-    elif kind == "non-negative" and (x < 0).any():
-        wrong, remedy = x[x < 0][0], '"continuous"'
-    else:
-        return
-    raise ValueError(
-        f"Column {name!r} has the type {kind!r} but holds {float(wrong)!r}; give it the type "
-        f"{remedy} in column_types."
-    )
-
-
-def find_support(x, kind):
-    """Return the bounds of a numeric column, given its observed values; infinite if it has none."""
-    low, high = x.min(), x.max()
-    if kind == "bounded":
-        margin = BOUND_MARGIN / len(x) * (high - low)
-        ends = low - margin, high + margin
-        for bounds in NATURAL_BOUNDS:
-            if bounds[0] <= low and high <= bounds[1]:
-                are_ends = _has_many_near_ends(x, low, high)
-                return tuple(np.clip(ends, *bounds).tolist()) if are_ends else bounds
-        return max(ends[0], 0.0) if low >= 0 else ends[0], ends[1]
-    if low < 0 or kind not in ("integer", "non-negative"):
-        return -np.inf, np.inf
-    if _is_capped(x):
-        return 0.0, high
-    natural = [bound for _, bound in NATURAL_BOUNDS if kind == "non-negative" and high <= bound]
-    return 0.0, natural[0] if natural and _piles_up(natural[0] - x) else np.inf
-
-
-def _has_many_near_ends(x, low, high):
-    """Return whether the values end abruptly at the smallest one, and at the largest one."""
-    return _ends_abruptly(x, low) and _ends_abruptly(x, high)
-
-
-def _piles_up(distances):
-    """Return whether the density increases towards a bound, given the distances from it.
-
-    The distribution function of the smallest half of the distances, and of the smallest quarter, is
-    about a power of the distance. Below a power of 1, the density is largest at the bound. At the
-    upper end of most distributions without a bound, the power is above 2.
-    """
-    distances = np.sort(distances)
-    nearest = [distances[: len(distances) // divisor] for divisor in (2, 4)]
-    if len(distances) < MIN_PILED or nearest[1][-1] <= 0:
-        return False
-    shares = [np.maximum(part / part[-1], MIN_DISTANCE) for part in nearest]
-    return all(MAX_POWER * -np.log(part).mean() > 1.0 for part in shares)
-
-
-def _is_capped(x):
-    """Return whether many values are equal to the largest one, as in a score of at most 100.
-
-    The largest value of counts without a bound is much rarer than the next smaller ones.
-    """
-    _, counts = np.unique(x, return_counts=True)
-    *below, highest = counts[-1 - N_BELOW_CAP :].tolist()
-    least = max(MIN_CAPPED, MIN_CAPPED_SHARE * len(x))
-    return len(below) > 0 and highest >= max(least, MIN_CAP_RATIO * np.mean(below))
-
-
-def find_spikes(x, step, low, high):
-    """Return the values that repeat much more often than the values around them."""
-    values, counts = np.unique(x, return_counts=True)
-    if len(values) <= 2 or (not step and len(x) >= FEW_VALUES * len(values)):
-        return values
-    is_bound = np.isin(values, () if step else (low, high))
-    is_frequent = counts >= max(MIN_SPIKE_ROWS, MIN_SPIKE_SHARE * len(x))
-    found = []
-    for i in np.flatnonzero(is_bound | is_frequent):
-        if step:
-            near = np.abs(np.rint((values - values[i]) / step))
-            places = values[i] + step * OFFSETS
-            n_near = ((values[0] <= places) & (places <= values[-1])).sum()
-            others = counts[(near > 0) & (near <= N_NEAR)].sum() / max(n_near, 1)
-        else:
-            around = np.delete(counts[max(i - N_NEAR, 0) : i + N_NEAR + 1], min(i, N_NEAR))
-            others = around.mean() if len(around) else 0.0
-        if is_bound[i] or counts[i] >= SPIKE_RATIO * others + 3.0:
-            found.append((counts[i], values[i]))
-    return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
 
 
 def find_log_unseen(columns, known):

@@ -17,10 +17,10 @@ from .categories import (
     time_advice,
     to_floats,
 )
-from .cliques import find_detected
 from .column_types import (
     DISCRETE_TYPES,
     encode_states,
+    find_detected,
     find_log_unseen,
     find_unseen_numbers,
     resolve_column_types,

@@ -6,16 +6,16 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtri
 
 from .categories import TableEncoder, common_type, decode, to_floats
-from .column_types import (
+from .column_types import MIN_ROWS, encode_states
+from .numeric import find_far_values, median_and_scale
+from .supports import (
     MAX_DECIMALS,
-    MIN_ROWS,
     check_support,
-    encode_states,
+    find_soft_ends,
     find_spikes,
     find_step,
     find_support,
 )
-from .numeric import find_far_values, median_and_scale
 
 # Both lists begin with the transform that is closest to linear.
 BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e60)  # in units of the scale
@@ -33,6 +33,7 @@ MAX_LENGTH = 1.0  # standard deviations beyond its start up to which a tail is a
 BEYOND = 0.5  # standard deviations beyond the training values that conditioning takes into account
 LARGEST = np.finfo(float).max
 ROUNDING, SMALLEST_SHARE = 1e-14, 1e-16  # errors of transformed values, and of small shares
+SMALLEST = 1e-9  # draw of a column without negative numbers, in units of the scale
 NORMAL_CONSTANT = 1.0 + np.log(2.0 * np.pi)  # minus twice the log-likelihood at variance 1
 
 
@@ -268,12 +269,11 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False, is_detected=
     spikes = find_spikes(x, step, low, high)
     if not step and len(spikes) > 1:
         unit = float(np.diff(spikes).min())
-    is_soft = low != 0 or (x.min() > 0 and high not in (1.0, 100.0)), high not in (1.0, 100.0)
-    is_spike = np.isin(x, spikes)
+    is_spike, is_soft = np.isin(x, spikes), find_soft_ends(x, kind, low, high, is_detected)
     x, weights = x[~is_spike], weights[~is_spike]
     parts = {"low": low - step / 2, "high": high + step / 2, "step": step, "unit": unit}
     parts |= {"origin": origin, "spikes": spikes, "values": np.unique(x if origin else x[:0])}
-    parts["is_soft"] = is_soft if is_detected and kind == "bounded" else (False, False)
+    parts["is_soft"] = is_soft
     if len(np.unique(x)) < 2:
         return _without_shape(parts, np.append(x, spikes))
     is_far = find_far_values(x)
@@ -313,7 +313,7 @@ def _find_reach(transform, x):
     z, width = transform.forward(x), MAX_REACH * np.ptp(x)
     low, high = float(z.min()) - MARGIN, float(z.max()) + MARGIN
     if transform.is_soft[0] and x.min() >= 0.0:
-        low = max(low, float(transform.forward(0.0)))
+        low = max(low, float(transform.forward(SMALLEST * transform.scale)))
     if not width or (not transform.step and len(x) >= MIN_ROWS):
         return low, high
     ends = transform.forward(np.array([x.min() - width, x.max() + width]))

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from .._data.categories import is_number, missing_mask, to_floats
-from .._data.cliques import find_position
+from .._data.column_types import find_position
 from .._data.frames import as_columns
 from .._utils.parameters import check_generator
 from ..estimators.boltzmann_machine import BoltzmannMachine

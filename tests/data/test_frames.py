@@ -21,11 +21,12 @@ from skmrf import (
     NNMRFDensity,
 )
 from skmrf._data.categories import encode, merge_copies, value_codes
-from skmrf._data.column_types import find_column_types, find_support
+from skmrf._data.column_types import find_column_types
 from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
 from skmrf._data.mixed import learn_columns
 from skmrf._data.numeric import _scale_dense, find_far_values, find_linear_functions
+from skmrf._data.supports import find_support
 from skmrf._data.transforms import _log_rounded_density, learn_transform
 from skmrf._utils.rows import count_rows, find_copies
 from skmrf.estimators.nnmrf.gaussian_potentials import learn_transformed_columns

@@ -303,6 +303,19 @@ def test_cells_beside_soft_bounds_are_finite():
     assert ends[1, 1] == np.inf
 
 
+@pytest.mark.parametrize("is_rounded", [False, True])
+def test_rows_without_negative_numbers_are_no_evidence_of_a_bound(is_rounded, seed):
+    x = np.random.default_rng(seed).normal(4.0, 1.5, (400, 1))
+    x = np.abs(np.rint(4.0 * x) if is_rounded else x)
+    model = NNMRFDensity(random_state=seed).fit(x)
+    assert model.column_types_ == ["integer" if is_rounded else "non-negative"]
+    assert np.isfinite(model.score_samples([[-1.0], [-3.0]])).all()
+    assert (model.sample(10_000, random_state=seed) >= 0.0).all()
+    x **= 2  # many values near 0
+    model.fit(np.floor(x / 20.0) if is_rounded else x - x.min())
+    assert model.score_samples([[-1.0]])[0] == -np.inf
+
+
 def test_large_integers_are_numbers(seed):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"id": 2**60 + rng.permutation(150), "x": rng.normal(size=150)})

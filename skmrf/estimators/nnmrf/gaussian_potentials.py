@@ -7,16 +7,16 @@ import numpy as np
 from scipy.special import ndtr
 
 from ..._data.categories import merge_copies, to_floats
-from ..._data.cliques import find_detected
 from ..._data.column_types import (
     DISCRETE_TYPES,
-    MAX_SPIKES,
+    find_detected,
     find_log_unseen,
     resolve_column_types,
 )
 from ..._data.frames import column_names, declared_categories, read_columns
 from ..._data.mixed import find_discrete_categories
 from ..._data.numeric import find_linear_functions
+from ..._data.supports import MAX_SPIKES
 from ..._data.transforms import (
     FARTHEST,
     SMALLEST_SHARE,

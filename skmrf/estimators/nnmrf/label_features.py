@@ -14,8 +14,7 @@ from ..._data.categories import (
     missing_mask,
     to_floats,
 )
-from ..._data.cliques import find_position
-from ..._data.column_types import DISCRETE_TYPES, resolve_column_types
+from ..._data.column_types import DISCRETE_TYPES, find_position, resolve_column_types
 from ..._data.frames import declared_categories
 from ..._utils.codes import MISSING
 from ..._utils.warn import warn_caller

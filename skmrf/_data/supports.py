@@ -1,0 +1,161 @@
+"""Rounding, bounds and point masses of numeric columns, found from values."""
+
+import numpy as np
+
+from .frames import MAX_EXACT
+
+NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
+MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
+NEAR_ZERO, MIN_NEAR_ZERO = 0.25, 12  # interquartile ranges; values that are evidence of a bound
+MAX_DEVIATION = 2.5  # standard deviations of the number of values in the nearer half
+MIN_LOG_ODDS = 7.0  # that the greatest common divisor of integers is no coincidence
+MAX_DECIMALS, MIN_TIES = 6, 0.1  # of rounded columns; share of rows with a repeated value
+BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
+NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
+MIN_PILED, MAX_POWER = 50, 0.8  # values of a column whose density increases towards a bound
+MIN_DISTANCE = 1e-3  # of values from such a bound, relative to a quantile
+MIN_CAPPED, MIN_CAPPED_SHARE = 10, 0.02  # equal values at the upper end of a capped column
+N_BELOW_CAP, MIN_CAP_RATIO = 5, 0.5  # next values, and the frequency of the cap relative to theirs
+MAX_SPIKES = 4  # point masses of a column
+MIN_SPIKE_ROWS, MIN_SPIKE_SHARE = 3, 0.01  # of the rows, for a point mass
+SPIKE_RATIO = 6.0  # rows of a point mass relative to those of values around it
+FEW_VALUES = 10  # mean number of rows of a value, if all values are point masses
+N_NEAR = 5  # values on each side that a point mass is compared with
+OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
+
+
+def _ends_abruptly(x, end):
+    """Return whether many distinct values are near an end, and are not rarer towards the end."""
+    half = 0.5 * np.unique(x)  # so that differences do not overflow
+    distances, near = np.abs(half - 0.5 * end), NEAR_BOUND * np.ptp(half)
+    counts = np.array([(distances < d).sum() for d in (0.5 * near, near, 2.0 * near)])
+    deviations = counts[:-1] - 0.5 * counts[1:]  # of the nearer half of the values
+    is_flat = deviations >= -MAX_DEVIATION * 0.5 * np.sqrt(counts[1:])
+    return bool(counts[1] >= max(MIN_NEAR, MIN_NEAR_SHARE * len(x)) and is_flat.all())
+
+
+def find_step(x, kind):
+    """Return the unit of observed values, their rounding step (0 if none), and the steps' origin.
+
+    Rounded values differ from the origin by multiples of the step.
+    """
+    size, values = np.abs(x).max(), np.unique(x)
+    if kind == "integer":
+        common = float(np.gcd.reduce(values.astype(np.int64))) if 0 < size < MAX_EXACT else 1.0
+        is_chance = np.count_nonzero(values) * np.log(common) < MIN_LOG_ODDS
+        return (1.0, 1.0, 0.0) if is_chance else (common, common, 0.0)
+    ties = 1.0 - len(values) / len(x)
+    for decimals in range(MAX_DECIMALS + 1) if 0 < size < 1e9 else ():
+        scaled = x * 10.0**decimals
+        whole = np.rint(scaled)
+        if whole.any() and np.allclose(scaled, whole, rtol=1e-12, atol=1e-6):
+            common = np.gcd.reduce(whole.astype(np.int64))
+            unit = float(max(common, 1)) / 10.0**decimals
+            return unit, unit if ties >= MIN_TIES else 0.0, 0.0
+    if ties >= MIN_TIES and len(values) > 2:
+        steps = (values - values[0]) / np.diff(values).min()
+        if steps[-1] < 1e5 and np.allclose(steps, np.rint(steps), atol=0.02):
+            unit = (values[-1] - values[0]) / np.rint(steps[-1])
+            return unit, unit, values[0]
+    return 1.0, 0.0, 0.0
+
+
+def check_support(x, kind, name):
+    """Raise a ValueError if the values contradict the type of the column."""
+    if kind == "integer" and (x != np.floor(x)).any():
+        wrong, remedy = x[x != np.floor(x)][0], '"continuous" or "non-negative"'
+    elif kind == "non-negative" and (x < 0).any():
+        wrong, remedy = x[x < 0][0], '"continuous"'
+    else:
+        return
+    raise ValueError(
+        f"Column {name!r} has the type {kind!r} but holds {float(wrong)!r}; give it the type "
+        f"{remedy} in column_types."
+    )
+
+
+def find_support(x, kind):
+    """Return the bounds of a numeric column, given its observed values; infinite if it has none."""
+    low, high = x.min(), x.max()
+    if kind == "bounded":
+        margin = BOUND_MARGIN / len(x) * (high - low)
+        ends = low - margin, high + margin
+        for bounds in NATURAL_BOUNDS:
+            if bounds[0] <= low and high <= bounds[1]:
+                are_ends = has_many_near_ends(x, low, high)
+                return tuple(np.clip(ends, *bounds).tolist()) if are_ends else bounds
+        return max(ends[0], 0.0) if low >= 0 else ends[0], ends[1]
+    if low < 0 or kind not in ("integer", "non-negative"):
+        return -np.inf, np.inf
+    if _is_capped(x):
+        return 0.0, high
+    natural = [bound for _, bound in NATURAL_BOUNDS if kind == "non-negative" and high <= bound]
+    return 0.0, natural[0] if natural and _piles_up(natural[0] - x) else np.inf
+
+
+def find_soft_ends(x, kind, low, high, is_detected):
+    """Return whether the density is positive below the lower bound, and above the upper bound.
+
+    The bound 0 of a type that is not given ends the support if many values are near it.
+    """
+    if kind == "bounded":
+        is_natural = high in (1.0, 100.0)
+        ends = low != 0 or (x.min() > 0 and not is_natural), not is_natural
+        return ends if is_detected else (False, False)
+    if low != 0 or (kind == "non-negative" and not is_detected):
+        return False, False
+    quarters = np.quantile(x, [0.25, 0.75])
+    return (x <= NEAR_ZERO * np.ptp(quarters)).sum() < MIN_NEAR_ZERO, False
+
+
+def has_many_near_ends(x, low, high):
+    """Return whether the values end abruptly at the smallest one, and at the largest one."""
+    return _ends_abruptly(x, low) and _ends_abruptly(x, high)
+
+
+def _piles_up(distances):
+    """Return whether the density increases towards a bound, given the distances from it.
+
+    The distribution function of the smallest half of the distances, and of the smallest quarter, is
+    about a power of the distance. Below a power of 1, the density is largest at the bound. At the
+    upper end of most distributions without a bound, the power is above 2.
+    """
+    distances = np.sort(distances)
+    nearest = [distances[: len(distances) // divisor] for divisor in (2, 4)]
+    if len(distances) < MIN_PILED or nearest[1][-1] <= 0:
+        return False
+    shares = [np.maximum(part / part[-1], MIN_DISTANCE) for part in nearest]
+    return all(MAX_POWER * -np.log(part).mean() > 1.0 for part in shares)
+
+
+def _is_capped(x):
+    """Return whether many values are equal to the largest one, as in a score of at most 100.
+
+    The largest value of counts without a bound is much rarer than the next smaller ones.
+    """
+    _, counts = np.unique(x, return_counts=True)
+    *below, highest = counts[-1 - N_BELOW_CAP :].tolist()
+    least = max(MIN_CAPPED, MIN_CAPPED_SHARE * len(x))
+    return len(below) > 0 and highest >= max(least, MIN_CAP_RATIO * np.mean(below))
+
+
+def find_spikes(x, step, low, high):
+    """Return the values that repeat much more often than the values around them."""
+    values, counts = np.unique(x, return_counts=True)
+    if len(values) <= 2 or (not step and len(x) >= FEW_VALUES * len(values)):
+        return values
+    is_bound = np.isin(values, () if step else (low, high))
+    is_frequent = counts >= max(MIN_SPIKE_ROWS, MIN_SPIKE_SHARE * len(x))
+    found = []
+    for i in np.flatnonzero(is_bound | is_frequent):
+        if step:
+            near = np.abs(np.rint((values - values[i]) / step))
+            places = values[i] + step * OFFSETS
+            n_near = ((values[0] <= places) & (places <= values[-1])).sum()
+            others = counts[(near > 0) & (near <= N_NEAR)].sum() / max(n_near, 1)
+        else:
+            around = np.delete(counts[max(i - N_NEAR, 0) : i + N_NEAR + 1], min(i, N_NEAR))
+            others = around.mean() if len(around) else 0.0
+        if is_bound[i] or counts[i] >= SPIKE_RATIO * others + 3.0:
+            found.append((counts[i], values[i]))
+    return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
