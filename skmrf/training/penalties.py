@@ -13,6 +13,8 @@ from .._utils.namespaces import difference, is_numpy, namespace, replace_zeros
 from .._utils.parameters import check_choice, check_number
 
 FREE = 0.01  # factor of the penalty of entries of group -1, if there is a centre
+N_NEWTON_STEPS = 16  # for step sizes of very different magnitudes; most groups need two to five
+PRECISION = 1e-9  # relative, of the norms of groups
 
 
 class NoPenalty:
@@ -216,11 +218,10 @@ class GroupL1(NoPenalty):
     def _sums(self, k, values):
         """Return the sums over the groups of an array that is shaped like theta."""
         groups, n_groups = self.groups[k], len(self.sizes[k])
+        is_penalised = groups >= 0
         if is_numpy(values):
-            is_penalised = groups >= 0
-            return np.bincount(groups[is_penalised], values[is_penalised], minlength=n_groups)
-        xp = namespace(values)
-        return xp.zeros(n_groups).at[groups].add(xp.where(groups >= 0, values, 0.0))
+            return _group_sums(values[is_penalised], groups[is_penalised], n_groups)
+        return _group_sums(namespace(values).where(is_penalised, values, 0.0), groups, n_groups)
 
     def value(self, theta):
         """Return the value of the penalty for the parameters theta."""
@@ -229,21 +230,107 @@ class GroupL1(NoPenalty):
         return self.alpha * _sum_parameters(norms, self.multiplicity)
 
     def prox(self, theta, sizes):
-        """Shrink the norm of each group of parameters by soft thresholding."""
+        r"""Return the proximal map of the penalty in the metric of the step sizes.
+
+        For a group with the parameters :math:`v_i`, the step sizes :math:`s_i` and the strength
+        :math:`\lambda`, the result minimises
+        :math:`\sum_i (x_i - v_i)^2 / (2 s_i) + \lambda \lVert x \rVert_2`. With the same step size
+        for all parameters, it is the soft threshold of the norm.
+
+        Parameters
+        ----------
+        theta : dict of str to array
+            Parameters after a step along the gradient of the log-likelihood.
+        sizes : dict of str to float or array
+            Step sizes: one number per array of theta, or one per parameter.
+
+        Returns
+        -------
+        dict of str to array
+            New parameters.
+        """
         return {k: self._shrink(k, v, sizes[k]) for k, v in theta.items()}
 
     def _shrink(self, k, v, step_sizes):
-        xp, groups, n_entries = namespace(v), self.groups[k], self.sizes[k]
-        if len(n_entries) == 0:
+        xp, groups = namespace(v), self.groups[k]
+        if len(self.sizes[k]) == 0:
             return v
         finite = replace_zeros(v)
-        norms = xp.sqrt(self._sums(k, finite**2))
-        mean_step = self._sums(k, xp.broadcast_to(step_sizes, v.shape)) / xp.maximum(n_entries, 1)
+        factors = self._factors if np.ndim(step_sizes) else self._equal_factors
+        is_shrunk = (groups >= 0) & (v > -np.inf)
+        return xp.where(is_shrunk, finite * factors(k, finite, step_sizes), v).astype(v.dtype)
+
+    def _equal_factors(self, k, values, step_size):
+        """Return the factor of each parameter, for one step size of all parameters."""
+        xp, n_entries = namespace(values), self.sizes[k]
+        norms = xp.sqrt(self._sums(k, values**2))
+        steps = xp.broadcast_to(step_size, values.shape)
+        mean_step = self._sums(k, steps) / xp.maximum(n_entries, 1)
         threshold = self.alpha * xp.sqrt(n_entries) * mean_step
         least = 1e8 * np.finfo(norms.dtype).tiny  # divides a threshold without overflow
-        keep = xp.maximum(1.0 - threshold / xp.maximum(norms, least), 0.0)
-        is_shrunk = (groups >= 0) & (v > -np.inf)
-        return xp.where(is_shrunk, finite * keep[groups], v).astype(v.dtype)
+        return xp.maximum(1.0 - threshold / xp.maximum(norms, least), 0.0)[self.groups[k]]
+
+    def _factors(self, k, values, step_sizes):
+        """Return the factor of each parameter, for a step size of each parameter."""
+        xp, groups, n_groups = namespace(values), self.groups[k], len(self.sizes[k])
+        thresholds = (self.alpha * xp.sqrt(self.sizes[k]))[groups] * step_sizes
+        is_penalised = groups >= 0
+        if is_numpy(values):
+            factors = np.ones(values.shape)
+            arrays = (a[is_penalised] for a in (values, thresholds, groups))
+            factors[is_penalised] = _group_factors(*arrays, n_groups)
+            return factors
+        return _group_factors(xp.where(is_penalised, values, 0.0), thresholds, groups, n_groups)
+
+
+def _group_factors(values, thresholds, groups, n_groups):
+    r"""Return the factors :math:`t / (t + \lambda s_i)` of parameters in groups.
+
+    The norm t of the new parameters of a group is the root of
+    :math:`\sum_i (v_i / (t + \lambda s_i))^2 = 1`, or 0 if there is no root. Newton's method is
+    applied to the inverse square root of the sum, a concave function of t. So it starts below the
+    root and never exceeds it.
+
+    Parameters
+    ----------
+    values : array
+        Parameters :math:`v_i`; 0 for parameters without a group.
+    thresholds : array
+        Products :math:`\lambda s_i` of the strength and the step sizes, shaped like ``values``.
+    groups : array of int
+        Group index of each parameter, shaped like ``values``.
+    n_groups : int
+        Number of groups.
+    """
+    xp = namespace(values)
+    least = 1e8 * np.finfo(values.dtype).tiny
+    norms = _group_maxima(xp.abs(values) - thresholds, groups, n_groups)
+    for _ in range(N_NEWTON_STEPS):
+        divisors = xp.maximum(norms[groups] + thresholds, least)
+        squares = (values / divisors) ** 2
+        total = _group_sums(squares, groups, n_groups)
+        slope = _group_sums(squares / divisors, groups, n_groups)
+        steps = xp.maximum(total * (xp.sqrt(total) - 1.0), 0.0) / xp.maximum(slope, least)
+        norms = norms + steps
+        if is_numpy(values) and (steps <= PRECISION * norms).all():
+            break
+    return norms[groups] / xp.maximum(norms[groups] + thresholds, least)
+
+
+def _group_sums(values, groups, n_groups):
+    """Return the sums over the groups; values without a group are 0, or are not in the arrays."""
+    if is_numpy(values):
+        return np.bincount(groups, values, minlength=n_groups)
+    return namespace(values).zeros(n_groups).at[groups].add(values)
+
+
+def _group_maxima(values, groups, n_groups):
+    """Return the maxima over the groups, which are at least 0, as :func:`_group_sums`."""
+    if is_numpy(values):
+        maxima = np.zeros(n_groups)
+        np.maximum.at(maxima, groups, values)
+        return maxima
+    return namespace(values).zeros(n_groups).at[groups].max(values)
 
 
 def _entry_strengths(alpha, free, groups):
