@@ -322,7 +322,7 @@ def _sweep_layers(arrays, V, clamped, before, beta, key):
     weights, visible_bias, hidden_bias, odds = arrays
     first, second = jax.random.split(key)
     field = _product(V, weights) + hidden_bias
-    increase = (beta - before)[..., 0] * ((visible_bias - odds) * V).sum(axis=1)
+    increase = (beta - before)[..., 0] * _sum_rows((visible_bias - odds) * V)
     increase += _softplus_change(field, before, beta)
     H = _draw(beta * field, first)
     logits = beta * (_product(H, weights.T) + visible_bias) + (1.0 - beta) * odds
@@ -335,7 +335,7 @@ def _sweep_in_order(arrays, V, clamped, before, beta, key):
     first, second = jax.random.split(key)
     field = _product(V, weights) + hidden_bias
     pairs = _product(V, coupling) + visible_bias
-    increase = (beta - before)[..., 0] * ((0.5 * (pairs + visible_bias) - odds) * V).sum(axis=1)
+    increase = (beta - before)[..., 0] * _sum_rows((0.5 * (pairs + visible_bias) - odds) * V)
     increase += _softplus_change(field, before, beta)
     H = _draw(beta * field, first)
     rest = beta * _product(H, weights.T) + (1.0 - beta) * odds
@@ -358,7 +358,7 @@ def _sweep_states(arrays, V, clamped, before, beta, key):
         base_scores = _product(indicators, base) + base_bias
         coupling, scale = base + beta * (coupling - base), jnp.ones(len(V))
     terms = indicators * (scores + bias - base_scores - base_bias)
-    increase = 0.5 * (beta - before)[..., 0] * terms.sum(axis=1)
+    increase = 0.5 * (beta - before)[..., 0] * _sum_rows(terms)
     noise = jax.random.gumbel(key, scores.shape)
     scores = beta * scores + (1.0 - beta) * base_scores + noise
     if clamped.size:
@@ -393,7 +393,20 @@ def _like(arrays, old):
 
 def _softplus_change(field, before, beta):
     """Return the sum over units of the change of log(1 + exp(beta * field)), unit by unit."""
-    return (jax.nn.softplus(beta * field) - jax.nn.softplus(before * field)).sum(axis=1)
+    return _sum_rows(jax.nn.softplus(beta * field) - jax.nn.softplus(before * field))
+
+
+def _sum_rows(terms):
+    """Return the sum of each row, with a rounding error that does not depend on their number.
+
+    The leading digits of the terms are multiples of one power of two. Their sum has no error.
+    """
+    if not terms.shape[1]:
+        return jnp.zeros(len(terms), terms.dtype)
+    exponents = jnp.frexp(jnp.abs(terms).max(axis=1, keepdims=True))[1]
+    scale = jnp.ldexp(jnp.ones((), terms.dtype), exponents + terms.shape[1].bit_length())
+    leading = (scale + terms) - scale
+    return leading.sum(axis=1) + (terms - leading).sum(axis=1)
 
 
 def _draw(logits, key):

@@ -15,6 +15,7 @@ from ..energies import FactorGraph, PairwiseEnergy
 from ..energies.protocols import check_energy
 from ..exact.elimination import ImpossibleEvidence
 from ..samplers import Product, spawn_generators, sweep
+from ..samplers.gibbs_queries import rounding_error
 from ..samplers.windows import MAX_VARIABLES
 from .annealing_paths import (
     N_BURN_IN,
@@ -133,7 +134,7 @@ def ais(
         Device of the chains: the compiled functions of numba, a GPU, or the default device of JAX.
         Except on the CPU, the energy must be a model of two-state variables that interact in pairs,
         with or without a layer of hidden units, or a model of tables of at most two variables
-        without zero potentials. The parameters and the states then have the data type float32.
+        without zero potentials. Its data type is float32. The limits include rounding errors.
 
     Returns
     -------
@@ -211,6 +212,7 @@ def ais(
         fitted = chains.fit_reference(energy, rng)
         references = _choose_references(energy, reference, fitted, start, chains, rng)
         start = chains.find_modes(energy, rng) if start is None else start
+        widths = max_width, target_width + 2.0 * rounding_error(chains.device, [energy], [start])
         paths = [_make_path(energy, p, schedule, start, chains, rng) for p in references]
         n_affordable = _affordable_temperatures(chains.affordable_sweeps(1.0, n_chains))
         n_first = int(np.clip(n_affordable, SHORTEST, paths[0].first_temperatures))

@@ -15,7 +15,7 @@ from ..energies.table_backed import MAX_DENSE_VARIABLES
 from ..exact import elimination
 from ..samplers import Product, spawn_generators, sweep
 from ..samplers.gibbs import BLOCK, annealed_states
-from ..samplers.gibbs_queries import pieces_in_time
+from ..samplers.gibbs_queries import pieces_in_time, rounding_error
 from ..samplers.layers import sweep_between
 from ..samplers.smc import Tempering, resample, run_smc
 from ..samplers.windows import BlockPath
@@ -230,10 +230,11 @@ class AnnealingPath(ABC):
 
         With a :class:`Phase`, the sum is over its states only.
         """
-        X, log_z = self.draw_reference(rng)
-        unseen_margin = self.compute_unseen_margin(X)
+        first, log_z = self.draw_reference(rng)
+        unseen_margin = self.compute_unseen_margin(first)
         betas, generators = interpolate(self.schedule, n_temperatures), self.chains.spawn(rng)
-        X, forward = self.anneal(X, betas, generators)
+        X, forward = self.anneal(first, betas, generators)
+        rounding = rounding_error(self.chains.device, (self.reference, self.energy), (first, X))
         starts = [] if self.start is None else [self.start]
         stops_at_zeros = has_zeros(self.energy) and not self.crosses_zeros
         if phase is not None:
@@ -246,7 +247,8 @@ class AnnealingPath(ABC):
         ends = [X[resample(forward, self.n_chains, rng)]]
         ends += [rows[rng.choice(len(rows), size=self.n_chains)] for rows in starts if len(rows)]
         n_burn_in = N_BURN_IN if remaining_time() == np.inf else min(n_temperatures, N_BURN_IN)
-        results, how = [], {"has_zeros": stops_at_zeros, "unseen_margin": unseen_margin}
+        results, how = [], {"has_zeros": stops_at_zeros, "rounding": rounding}
+        how["unseen_margin"] = unseen_margin
         for end in ends:
             end = self.burn_in(end, generators, n_burn_in)
             _, backward = self.anneal(end, betas[::-1], generators, reverse=True)

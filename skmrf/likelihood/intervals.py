@@ -182,6 +182,7 @@ def interval(
     n_possible=None,
     has_zeros=False,
     unseen_margin=0.0,
+    rounding=0.0,
 ):
     """Estimate the log partition function and its interval from forward and reverse weights.
 
@@ -206,6 +207,9 @@ def interval(
     unseen_margin : float, default=0
         Minus the log-probability, in the reference, of the states that samples of the reference
         contain. The density of the others can be almost zero.
+    rounding : float, default=0
+        Rounding error of the log weights that all chains can have in common, in nats. Both limits
+        are moved by it.
 
     Returns
     -------
@@ -220,8 +224,8 @@ def interval(
     # The log of the backward mean enters with a minus sign: its lower limit is log Z's upper limit.
     up, error_up, ess_up = _lower_margin(backward, rng)
     up, error_up = np.hypot(up, mass_margin), np.hypot(error_up, mass_error)
-    lower = value - np.hypot(down, _unseen_margin(forward, has_zeros, unseen_margin))
-    upper = max(reverse + up, value + error_down)
+    lower = value - np.hypot(down, _unseen_margin(forward, has_zeros, unseen_margin)) - rounding
+    upper = max(reverse + up, value + error_down) + rounding
     std_error = float(np.hypot(max(error_down, error_up), 0.5 * (reverse - value)))
     return LogPartition(
         float(value),

@@ -11,10 +11,12 @@ from .._utils.parameters import check_number
 from .._utils.warn import warn_caller
 from ..energies.conditionals import BinaryConditionals, TableConditionals
 from .gibbs import Product, spawn_generators, sweep
+from .layers import sum_absolute_terms
 from .smc import resample
 
 LOWEST_BETA, HIGHEST_BETA = 0.05, 12.0
 UPDATES_PER_PIECE = 2_000_000
+MAX_ROUNDED = 64  # chains whose rounding errors are estimated
 CONVERGED_ERROR = 0.01  # standard error of a marginal probability
 MIN_CHAINS = 10  # effective number of chains, below which chains are not resampled
 
@@ -111,6 +113,43 @@ def pieces_in_time(energy, n_chains, betas):
         return [betas]
     length = max(1, int(UPDATES_PER_PIECE // max(n_chains * energy.sweep_work, 1)))
     return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
+
+
+def rounding_error(device, models, states):
+    """Return the rounding error of log Z from annealing chains on a device, in nats.
+
+    A device rounds parameters and sums to float32. Each of the two relative errors is at most half
+    the distance from 1 to the next number. It is the same for all chains in a state.
+
+    Parameters
+    ----------
+    device : Device or None
+        Device of the chains; None for the CPU, which has no such error.
+    models : sequence of Energy or Product
+        Distributions at the two ends of the path.
+    states : sequence of ndarray of shape (n_chains, n_visible)
+        States at the two ends of the path.
+
+    Returns
+    -------
+    float
+        The precision of float32 times the mean sum of the absolute terms of the log-potentials, at
+        the end of the path at which it is larger.
+    """
+    if device is None:
+        return 0.0
+
+    def mean_sum(X):
+        sums = (
+            -m.log_probability(X)
+            if isinstance(m, Product)
+            else sum_absolute_terms(m.conditionals(), X)
+            for m in models
+        )
+        return float(sum(sums).mean())
+
+    largest = max(mean_sum(np.asarray(X)[:MAX_ROUNDED]) for X in states)
+    return float(np.finfo(np.float32).eps) * largest
 
 
 class ClampedChains:

@@ -10,7 +10,7 @@ from .._kernels._jit import aligned_empty, aligned_zeros, read_only
 from .._kernels.gibbs import sweep_coupled, sweep_states
 from .._kernels.layers import draw_hidden, sweep_bipartite
 from .._kernels.products import find_product
-from .._utils.namespaces import is_numpy
+from .._utils.namespaces import is_numpy, sigmoid
 from ..energies.conditionals import (
     BinaryConditionals,
     CoupledLayerConditionals,
@@ -18,7 +18,12 @@ from ..energies.conditionals import (
     TableConditionals,
     bias_rows,
 )
-from ..energies.dense_tables import centre, check_float32, conditionals_of_tables
+from ..energies.dense_tables import (
+    centre,
+    check_float32,
+    conditionals_of_tables,
+    indicate_states,
+)
 
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
 UPDATES_PER_CALL = 1_000_000  # of variables, which take about 10 ms
@@ -313,10 +318,7 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     log_weights : array of shape (n_chains,)
         Log weights of annealed importance sampling.
     """
-    if isinstance(conditionals, TableConditionals):
-        conditionals = conditionals_of_tables(conditionals)
-    elif isinstance(conditionals, StateConditionals) and is_numpy(conditionals.bias):
-        conditionals = centre(conditionals)
+    conditionals = _conditionals_on_device(conditionals)
     if isinstance(conditionals, StateConditionals):
         base = conditionals._replace(coupling=NO_COUPLING, bias=reference.log_p, constant=0.0)
         return _sweep_states(base, conditionals, betas, X, clamped, chains, reverse=reverse)
@@ -338,6 +340,50 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
         arrays = coupling, *layers
         X, log_weights = chains.sweep_in_order(arrays, odds, order, betas, X, clamped)
     return X, log_weights + (betas[-1] - betas[0]) * constant
+
+
+def _conditionals_on_device(conditionals):
+    """Return the conditionals of the same model in the form of a device; tables have means of 0."""
+    if isinstance(conditionals, TableConditionals):
+        return conditionals_of_tables(conditionals)
+    if isinstance(conditionals, StateConditionals) and is_numpy(conditionals.bias):
+        return centre(conditionals)
+    return conditionals
+
+
+def sum_absolute_terms(conditionals, X):
+    """Return the sum of the absolute values of all terms that a device adds to a log-potential.
+
+    Parameters
+    ----------
+    conditionals : conditionals of :mod:`skmrf.energies.conditionals`
+        Parameters of a model.
+    X : ndarray of int of shape (n_rows, n_visible)
+        State codes.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Sums in nats. A term of the weights of a hidden unit is multiplied by the mean of the unit.
+    """
+    conditionals = _with_layer(_conditionals_on_device(conditionals))
+    if isinstance(conditionals, StateConditionals):
+        coupling, bias, _, n_states = conditionals
+        states, layer = indicate_states(X, n_states), None
+    elif isinstance(conditionals, CoupledLayerConditionals):
+        coupling, *layer, _ = conditionals
+        states, bias = X.astype(np.float32), layer[1]
+    else:
+        coupling, layer = None, conditionals
+        states, bias = X.astype(np.float32), layer[1]
+    total = (np.abs(bias) * states).sum(axis=1, dtype=float)
+    if coupling is not None:
+        total += 0.5 * ((states @ np.abs(coupling)) * states).sum(axis=1, dtype=float)
+    if layer is not None:
+        weights, _, hidden_bias = layer
+        terms = states @ np.abs(weights) + np.abs(hidden_bias)
+        total += (terms * sigmoid(states @ weights + hidden_bias)).sum(axis=1, dtype=float)
+    return total
 
 
 def sweep_between(first, last, betas, X, chains, *, reverse=False):

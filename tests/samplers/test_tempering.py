@@ -561,6 +561,21 @@ def test_log_weights_of_large_potentials_are_precise_on_a_device(size, seed):
     assert result.converged
 
 
+@pytest.mark.parametrize("kind", ["pairs", "layers", "tables"])
+def test_interval_contains_the_rounding_error_of_a_device(kind, seed):
+    """float32 rounds each bias down by 0.004, and would round a sum term by term by 2 nats."""
+    pytest.importorskip("jax")
+    n, bias = 50, 2.0**16 + 0.99 * 2.0**-8
+    energy, exact = PairwiseEnergy(np.zeros((n, n)), np.full(n, bias), states=(0, 1)), n * bias
+    if kind == "layers":
+        energy, exact = BipartiteEnergy(np.zeros((n, 1)), energy.bias, [0.0]), exact + np.log(2.0)
+    elif kind == "tables":
+        energy = FactorGraph([2] * n, [(i,) for i in range(n)], np.tile([0.0, bias], (n, 1)))
+    result = ais(energy, n_temperatures=20, device="jax", random_state=seed)
+    assert 0.15 < abs(result.value - exact) < 0.4
+    assert result.lower < exact < result.upper < result.lower + 1.0
+
+
 @pytest.mark.parametrize(
     "make",
     [
