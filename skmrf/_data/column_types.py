@@ -223,12 +223,15 @@ def find_ordered(X, tested):
     parts = [_indicators(X[:, k]) for k in others]
     owners = np.repeat(others, [part.shape[1] for part in parts])
     indicators = np.concatenate(parts, axis=1)
-    found = []
+    squares, found = indicators**2, []
     for j, codes in tested.items():
-        counts = (X[:, j, None] == codes).sum(axis=0)
-        if np.count_nonzero(counts) >= MIN_CODES:
-            of_others = indicators[:, owners != j]
-            if _is_ordered(X[:, j], codes[counts > 0], of_others, rng):
+        is_code = (X[:, j, None] == codes).astype(float)
+        counts = is_code.sum(axis=0)
+        codes, is_code, counts = codes[counts > 0], is_code[:, counts > 0], counts[counts > 0]
+        if len(codes) >= MIN_CODES:
+            sums = (is_code.T @ indicators)[:, owners != j]
+            total = (is_code.sum(axis=1) @ squares)[owners != j].sum()
+            if _is_ordered(codes, counts, sums, total, rng):
                 found.append(j)
     return found
 
@@ -247,18 +250,18 @@ def _indicators(x):
     return found / np.sqrt(np.maximum(shares, RARE))
 
 
-def _is_ordered(x, codes, indicators, rng):
-    """Return whether a polynomial of the codes explains the means of indicators given a code."""
-    is_tested = x[:, None] == codes
-    used = is_tested.any(axis=1)
-    table, is_tested = indicators[used], is_tested[used]
-    table = table - table.mean(axis=0)
-    counts = is_tested.sum(axis=0)
-    sums = is_tested.T.astype(float) @ table / np.sqrt(counts)[:, None]
+def _is_ordered(codes, counts, sums, total, rng):
+    """Return whether a polynomial of the codes explains the means of indicators given a code.
+
+    ``sums`` are the sums of the indicators of the rows with each code, shape (n_codes,
+    n_indicators), and ``total`` is the sum of all squares.
+    """
+    n_rows, n_codes, mean = counts.sum(), len(codes), sums.sum(axis=0) / counts.sum()
+    sums = (sums - counts[:, None] * mean) / np.sqrt(counts)[:, None]
     products = sums @ sums.T  # the trace is the sum of squares between codes
-    between, n_codes = np.trace(products), len(codes)
-    within = (table**2).sum() - between
-    noise = within / max(len(table) - n_codes, 1)  # of each degree of freedom
+    between = np.trace(products)
+    within = total - n_rows * (mean**2).sum() - between
+    noise = within / max(n_rows - n_codes, 1)  # of each degree of freedom
     places = 2.0 * (codes - codes[0]) / (codes[-1] - codes[0]) - 1.0
 
     def explained(orders):

@@ -6,7 +6,8 @@ from .frames import MAX_EXACT
 
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
 MIN_NEAR, MIN_NEAR_SHARE = 6, 0.008  # values near the bounds of a bounded column
-NEAR_ZERO, MIN_NEAR_ZERO = 0.25, 12  # interquartile ranges; values that are evidence of a bound
+NEAR_ZERO = 0.25  # interquartile ranges; so many values are evidence of the bound 0:
+NEAR_ZERO_SHARE, MIN_NEAR_ZERO = 0.1, (3, 12)  # share of the rows, and limits of the number
 MAX_DEVIATION = 2.5  # standard deviations of the number of values in the nearer half
 MIN_LOG_ODDS = 7.0  # that the greatest common divisor of integers is no coincidence
 MAX_DECIMALS, MIN_TIES = 6, 0.1  # of rounded columns; share of rows with a repeated value
@@ -104,8 +105,8 @@ def find_soft_ends(x, kind, low, high, is_detected):
         return ends if is_detected else (False, False)
     if low != 0 or (kind == "non-negative" and not is_detected):
         return False, False
-    quarters = np.quantile(x, [0.25, 0.75])
-    return (x <= NEAR_ZERO * np.ptp(quarters)).sum() < MIN_NEAR_ZERO, False
+    near = NEAR_ZERO * np.ptp(np.quantile(x, [0.25, 0.75]))
+    return (x <= near).sum() < np.clip(NEAR_ZERO_SHARE * len(x), *MIN_NEAR_ZERO), False
 
 
 def has_many_near_ends(x, low, high):

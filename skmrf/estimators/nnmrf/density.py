@@ -79,7 +79,7 @@ class NNMRFDensity(TableDensity):
     by its width, so the densities of integers sum to one. In tables with several rounded columns,
     this probability is a product of conditional probabilities given the rounded numbers before,
     which are treated as numbers with normal errors. Draws and quantiles of rounded numbers have
-    these probabilities.
+    these probabilities. If a column has no negative numbers, draws and quantiles below 0 are 0.
 
     With ``potentials="network"``, the potentials are small neural networks:
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ..._data.categories import merge_copies, to_floats
+from ..._data.categories import merge_copies, missing_mask, to_floats
 from ..._data.column_types import (
     DISCRETE_TYPES,
     find_detected,
@@ -71,7 +71,8 @@ def fit_gaussians(model, n_components, X, sample_weight):
     read = read_columns(model, X, reset=True)
     weights = check_sample_weight(sample_weight, len(read[0]))
     weights = np.ones(len(read[0])) if weights is None else weights
-    is_used, names = weights > 0, column_names(model)
+    is_empty, names = np.all([missing_mask(x) for x in read], axis=0), column_names(model)
+    is_used = (weights > 0) & (~is_empty | is_empty.all())
     read, weights = [column[is_used] for column in read], weights[is_used]
     kept, weights, _ = merge_copies(read, np.zeros(len(weights)), weights)
     read = [column[kept] for column in read]
@@ -398,7 +399,8 @@ def _quantiles(mixture, columns, codes, j, *, shares, means, deviations, levels)
             tables=tables,
             levels=np.asarray(levels, dtype=float),
         )
-    return out
+    is_positive = transform.is_soft[0] and transform.low + transform.step / 2 >= 0.0
+    return np.maximum(out, 0.0) if is_positive else out
 
 
 def _invert_distribution(transform, *, shares, means, deviations, tables, levels):
