@@ -32,6 +32,7 @@ MAX_SELECTION_ROWS = 2500  # training rows, and held-out rows, in the selection 
 MIN_ROWS_OF_COMPONENT = 6
 INFLATIONS = 1.0, 1.05, 1.1, 1.2, 1.3, 1.45, 1.6, 1.8, 2.0
 MAX_HEAVY, HEAVY_DEGREES = 20.0, (10.0, 5.0, 3.0)  # of freedom, of heavy tails
+MAX_HEAVY_COMPONENTS = 8
 DEGREES = np.inf, 200.0, 100.0, 50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0, 4.0, 3.0  # of freedom
 MAX_CELL_WORK = 5e6  # entries of covariances times rows; with more, rounding errors are normal
 N_SIMPLE = 4  # components of a simple mixture
@@ -200,10 +201,11 @@ class MixtureSelection:
     def _select_degrees(self, best):
         """Return the best candidate, with means and covariances of heavy tails if it has any.
 
-        One component with heavy tails can replace several components without them.
+        One component with heavy tails can replace several components without them. Many components
+        describe heavy tails themselves.
         """
         (_, degrees), _ = self._search_spread(best)
-        if degrees > MAX_HEAVY:
+        if degrees > MAX_HEAVY or best[0] > MAX_HEAVY_COMPONENTS:
             return best
         bases = [best, *sorted((c for c in self._scores if c[0] == 1), key=self._spread_score)[-1:]]
         for k, prior in dict.fromkeys(bases):
