@@ -393,7 +393,7 @@ def _like(arrays, old):
 
 def _softplus_change(field, before, beta):
     """Return the sum over units of the change of log(1 + exp(beta * field)), unit by unit."""
-    return _sum_rows(jax.nn.softplus(beta * field) - jax.nn.softplus(before * field))
+    return (jax.nn.softplus(beta * field) - jax.nn.softplus(before * field)).sum(axis=1)
 
 
 def _sum_rows(terms):
