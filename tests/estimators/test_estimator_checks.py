@@ -491,7 +491,7 @@ def make_scales(rng, n, n_columns=4):
 
 @pytest.mark.parametrize("n", [200, 1000])
 def test_scales_that_are_related_to_other_columns_are_integers(n, seed):
-    """The same numbers in a random order are codes of categories."""
+    """Codes become integers if their order matters, and stay categories if it is random."""
     rng = np.random.default_rng(seed)
     n_integers = n_changed = 0
     for _ in range(10):

@@ -482,6 +482,25 @@ def test_inflation_of_learned_mixture(seed, monkeypatch):
     assert_allclose(found[1].means, expected.means, atol=1e-12)
 
 
+def test_rows_without_entries_do_not_change_a_density(seed):
+    X = np.random.default_rng(seed).standard_t(3, size=(150, 3))
+    model = NNMRFDensity(random_state=seed)
+    logs = model.fit(X).score_samples(X)
+    empty = np.full((80, 3), np.nan)
+    assert_allclose(model.fit(np.r_[X, empty]).score_samples(X), logs)
+
+
+def test_quantiles_of_columns_without_negative_numbers(seed):
+    """The density is positive below 0, but quantiles are not negative, as draws."""
+    x = np.abs(np.random.default_rng(seed).normal(4.0, 1.5, (400, 1)))
+    model = NNMRFDensity(random_state=seed).fit(x)
+    levels = [1e-9, 1e-6, 0.5]
+    low, lower, median = model.marginals([[np.nan]], quantiles=levels)[0][0]
+    assert np.isfinite(model.score_samples([[-0.5]])[0])
+    assert low == lower == 0.0
+    assert abs(median - np.median(x)) < 0.5
+
+
 def test_categories_have_no_degrees_of_freedom(seed):
     """A table without numbers has no copies of its components."""
     codes = np.random.default_rng(seed).integers(3, size=(200, 2)).astype(float)
