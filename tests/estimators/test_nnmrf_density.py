@@ -501,6 +501,14 @@ def test_quantiles_of_columns_without_negative_numbers(seed):
     assert abs(median - np.median(x)) < 0.5
 
 
+def test_quantiles_of_rounded_numbers_have_the_probabilities_of_the_scores(seed):
+    x = np.rint(np.random.default_rng(seed).normal(0.0, 0.6, (800, 1)))
+    model = NNMRFDensity(column_types="integer", random_state=seed).fit(x)
+    share = np.exp(model.score_samples(np.arange(-9.0, 0.0)[:, None])).sum()
+    found = model.marginals([[np.nan]], quantiles=[share - 0.01, share + 0.01])[0][0]
+    assert found.tolist() == [-1.0, 0.0]
+
+
 def test_categories_have_no_degrees_of_freedom(seed):
     """A table without numbers has no copies of its components."""
     codes = np.random.default_rng(seed).integers(3, size=(200, 2)).astype(float)
