@@ -35,7 +35,6 @@ MAX_PAIR_ENTRIES = 6_000_000  # of the tables of all pairs
 MAX_EXACT_ENTRIES = 2**17  # of elimination, in all its passes of one gradient; about 5 ms
 PASS_ENTRIES = 2**12  # whose time is about the fixed cost of a pass
 MAX_PATH_WORK = 1.5e9  # rows times pairs of states in one pass of pseudo-likelihood
-MAX_WORK_OF_CENTRES = 5e7  # the same of all folds, if the centre is chosen by two paths
 PATH_ITERATIONS = 100  # of a fit on the path, at most
 PATH_GAIN = 5e-5  # nats per state of a mean column; with a smaller gain, a fit on the path ends
 FINAL_GAIN = 1e-5  # nats; the same for the final fit
@@ -245,17 +244,15 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
 
     The L2 penalty is on the deviation from a reference model: a Chow-Liu tree, the edges of this
     tree that an extended Bayesian information criterion keeps, or a model of independent columns.
-    Held-out rows decide between the three. In small tables, penalised models decide between the
-    best of the three and independent columns. ``random_state`` has no effect.
+    Held-out rows decide between the three. Without missing entries, penalised models decide between
+    the best of the three and independent columns. ``random_state`` has no effect.
     """
     rng = np.random.default_rng(0)
     is_likelihood = isinstance(path_learner, Exact)
     is_incomplete = not is_likelihood and has_missing(data.X)
     n_parameters = energy.layout.n_parameters
     splits = _split(data, rng, one=is_incomplete or n_parameters > MAX_CROSS_VALIDATED)
-    work = _row_work(energy) * sum(len(train.X) for train, _ in splits)
-    is_small = not is_incomplete and work <= MAX_WORK_OF_CENTRES
-    rules = choose_references(energy, splits, parameters, with_independent=is_small)
+    rules = choose_references(energy, splits, parameters, with_independent=not is_incomplete)
     paths = []
     for rule in rules:
         if not (paths and paths[-1].fits.interrupted):

@@ -27,8 +27,9 @@ N_CHAINS = 512
 N_UPDATES = 400
 RATE = 0.05  # of the natural gradient; 0.3 diverges on some data sets
 MIN_CURVATURE = 5e-4  # smaller ones give long random steps to pairs of rare states
-WEAKER, STRONGER = 10.0, 10.0**0.5  # ratios of penalty strengths
-MAX_STRENGTHS = 3  # in each direction
+LARGE_STEP, SMALL_STEP = 10.0, 10.0**0.5  # ratios of penalty strengths
+N_STEPS = 2  # in each direction, at most
+CLEAR_LOSS = 2.0  # standard errors of a loss that refuses a refined model
 MIN_BATCH = 2048
 N_BATCHES = 20  # at most, per epoch
 MAX_WORK = 1e8  # of an update: chains times the table entries that a sweep reads
@@ -201,10 +202,10 @@ def make_learner():
 def choose(start, strength, settings, fold):
     """Refine the model of a fold at several penalty strengths, and return the best model.
 
-    The strengths decrease while the log-likelihood of the held-out rows increases. They increase if
-    the second model is clearly worse than the first one, or if the first one is clearly worse than
-    the model of pseudo-likelihood and the reference model. Refinement starts at the better one of
-    these two, because pseudo-likelihood can find modes far from the rows.
+    Refinement starts at the better one of the model of pseudo-likelihood and the reference model,
+    because pseudo-likelihood can find modes far from the rows. The first refined model is refused
+    only if it is worse by two standard errors, because the model of pseudo-likelihood does not have
+    the frequencies of the columns in the rows.
 
     Parameters
     ----------
@@ -220,10 +221,9 @@ def choose(start, strength, settings, fold):
     Returns
     -------
     Refined or None
-        Model with the highest log-likelihood of the held-out rows. None if the model of
-        pseudo-likelihood or the reference model is as good. The log-likelihood of a refined model
-        has the upper limit of log Z, that of the others its value. So errors of log Z do not favour
-        refined models.
+        Best refined model. None if the model of pseudo-likelihood or the reference model is
+        clearly better. The log-likelihood of a refined model has the upper limit of log Z, that of
+        the others its value. So errors of log Z do not favour refined models.
     is_interrupted : bool
         Whether Ctrl-C ended the choice.
     """
@@ -235,9 +235,7 @@ def choose(start, strength, settings, fold):
     first = max(rivals, key=lambda rival: float(weights @ rival[1]))
     search = StrengthSearch(fold, settings, *first)
     try:
-        is_worse = search.follow(strength / WEAKER**k for k in range(MAX_STRENGTHS))
-        if is_worse and (search.best is None or search.best.strength == strength):
-            search.follow(strength * STRONGER**k for k in range(1, MAX_STRENGTHS))
+        search.run(strength)
     except KeyboardInterrupt:
         return search.best, True
     return search.best, False
@@ -260,35 +258,64 @@ class StrengthSearch:
     Attributes
     ----------
     best : Refined or None
-        Best refined model. None if none is clearly better than the first model.
+        Best refined model. None if the first model is clearly better.
     """
 
     def __init__(self, fold, settings, energy, row_scores):
         self.fold, self.settings, self.best = fold, settings, None
         self.energy, self.row_scores = energy, row_scores
 
-    def follow(self, strengths):
-        """Refine the best model at each strength while this improves its score.
+    def run(self, strength):
+        """Compare strengths, starting with a given one.
+
+        Weaker penalties follow in large steps while they are clearly better. If the last one was
+        neither clearly better nor clearly worse, one in a small step follows. If none is better,
+        stronger ones follow in small steps.
+        """
+        self._compare(strength, -CLEAR_LOSS)
+        if self.best is not None:
+            gain = self._follow(strength / LARGE_STEP**k for k in range(1, 1 + N_STEPS))
+            if -CLEAR_LOSS < gain <= MIN_GAIN:
+                self._follow([self.best.strength / SMALL_STEP])
+        if self.best is None or self.best.strength == strength:
+            self._follow(strength * SMALL_STEP**k for k in range(1, 1 + N_STEPS))
+
+    def _follow(self, strengths):
+        """Refine the best model at each strength while it becomes clearly better.
 
         Returns
         -------
-        bool
-            Whether the last model is clearly worse than the best one, or its training diverged.
+        float
+            Gain of the last model over the best one before it, in standard errors.
         """
-        weights = held_out_weights([self.fold])
+        gain = 0.0
         for strength in strengths:
-            energy = _refine(self.energy, self.fold.train, self.settings(strength))
-            if energy is None:
-                return True
-            _, upper = quick_log_partition(energy, self.fold.reference)
-            row_scores = energy.log_potential(self.fold.test.X) - upper
-            gains, errors = gain_over_reference([self.row_scores, row_scores], weights)
-            margin = MIN_GAIN * errors[1]
-            if gains[1] <= margin:
-                return bool(gains[1] < -margin)
+            gain = self._compare(strength, MIN_GAIN)
+            if gain <= MIN_GAIN:
+                break
+        return gain
+
+    def _compare(self, strength, least_gain):
+        """Refine the best model, and replace it if the gain is larger than the least gain.
+
+        Returns
+        -------
+        float
+            Gain of the mean score of the held-out rows, in standard errors; -inf if the parameters
+            do not stay finite.
+        """
+        energy = _refine(self.energy, self.fold.train, self.settings(strength))
+        if energy is None:
+            return -np.inf
+        _, upper = quick_log_partition(energy, self.fold.reference)
+        row_scores = energy.log_potential(self.fold.test.X) - upper
+        weights = held_out_weights([self.fold])
+        gains, errors = gain_over_reference([self.row_scores, row_scores], weights)
+        gain = gains[1] / errors[1] if errors[1] > 0.0 else 0.0
+        if gain > least_gain:
             self.best = Refined(strength, energy)
             self.energy, self.row_scores = energy, row_scores
-        return False
+        return float(gain)
 
 
 def _refine(energy, data, settings):

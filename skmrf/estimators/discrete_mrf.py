@@ -95,9 +95,10 @@ class DiscreteMRF(VisibleEstimator):
         "auto" chooses the strength by the scores of held-out rows along a regularization path: fits
         of decreasing strength, by exact maximum likelihood or pseudo-likelihood. The penalty "l2"
         is then half the squared distance from a reference model: a Chow-Liu tree, a part of its
-        edges, or independent columns, whichever has the highest likelihood on held-out rows. In
-        small tables, penalised fits decide between the best of these and independent columns. A
-        refinement by "pcd" compares up to five strengths, from ten times to a hundredth of this.
+        edges, or independent columns, whichever has the highest likelihood on held-out rows.
+        Without missing entries, penalised fits decide between the best of these and independent
+        columns. A refinement by "pcd" compares up to five strengths, from ten times to a hundredth
+        of this.
         If no strength is better than the reference model, ``alpha_`` is inf and the fitted model is
         the reference model. In :meth:`partial_fit` it is 1 divided by the rows of the first call.
     batch_size : int, default=256

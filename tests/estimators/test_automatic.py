@@ -3,8 +3,7 @@
 import pickle
 import resource
 import warnings
-from dataclasses import replace
-from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,6 @@ from zoo import brute
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 from skmrf._utils.rows import Batch
 from skmrf.datasets import fetch_density_benchmark, make_ising
-from skmrf.energies import FactorGraph
 from skmrf.estimators import _automatic, _refinement, _weight_decay
 from skmrf.inference import sample
 from skmrf.learners import CD, PCD, Exact, PseudoLikelihood
@@ -157,43 +155,44 @@ def test_refinement_by_persistent_chains(is_incomplete, seed):
     assert model.score(test) > first.score(test) + 0.05
 
 
-def far_mode(n=40):
-    """Return a model whose probable state, all ones, is far from a reference model near zeros."""
-    pairs = list(combinations(range(n), 2))
-    cliques, singles = [(i,) for i in range(n)] + pairs, [np.array([0.0, -4.6])] * n
-    tables = [np.array([[0.0, 0.0], [0.0, 0.3]])] * len(pairs)
-    energy = FactorGraph([2] * n, cliques, singles + tables)
-    return energy, FactorGraph([2] * n, cliques, singles + [np.zeros((2, 2))] * len(pairs))
-
-
 @pytest.mark.long
-def test_modes_far_from_the_rows_raise_log_z(seed, monkeypatch):
-    """Annealing from a second reference distribution finds modes that the first one misses."""
-    energy, reference = far_mode()
-    ones = float(energy.log_potential(np.ones((1, 40), dtype=int))[0])
-    missed = ais(energy, reference=reference, n_temperatures=100, random_state=seed)
-    assert missed.upper < ones - 40
-    value, upper = _refinement.quick_log_partition(energy, reference)
-    assert ones <= value <= upper
-    model = DiscreteMRF.from_energy(energy).set_params(max_bytes=2**20)
-    model.reference_ = reference
-    monkeypatch.setitem(ais.__globals__, "MAX_UPDATES", 1e8)
-    with pytest.warns(ConvergenceWarning, match="log Z has not converged"):
-        lower, upper = model.log_partition_interval_
-    assert ones <= lower <= model.log_partition_ < ones + 1 < upper
+def test_a_dense_model_of_many_columns_is_not_shrunk_towards_a_tree(seed, monkeypatch):
+    monkeypatch.setattr(_automatic, "PATH_ITERATIONS", 10)
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0.0, 1.5, (1600, 1)) + rng.normal(-1.0, 1.0, 75)  # a common factor
+    X = (rng.random(logits.shape) < 1.0 / (1.0 + np.exp(-logits))).astype(int)
+    model = DiscreteMRF(learner="pseudo-likelihood", max_iter=1).fit(X)
+    assert np.isfinite(model.alpha_)
+    assert all(np.ptp(t) < 1e-9 for t in model.reference_.log_potentials if t.ndim == 2)
 
 
-def test_restarted_chains_find_modes_far_from_the_rows(seed):
-    energy, _ = far_mode()
-    rows = Batch(np.zeros((100, 40), dtype=int))
-    for n_annealed in (0, 4):
-        learner, rng = PCD(n_chains=64, n_annealed=n_annealed), np.random.default_rng(seed)
-        state = learner.init(energy, rows, rng)
-        _, phase, state, _ = learner.step(energy, rows, state, rng)
-        assert (phase.visible.sum(axis=1) > 30).any() == (n_annealed > 0)
-        state = replace(state, X=np.zeros_like(state.X))
-        _, phase, _, _ = learner.step(energy, rows._replace(step=5), state, rng)
-        assert (phase.visible.sum(axis=1) < 10).all()
+@pytest.mark.parametrize(
+    ("gains", "best"),  # gains over the first model in standard errors, by log10 of the strength
+    [
+        ({0: 3, -1: 1, -0.5: 1, 0.5: 1}, 0),
+        ({0: -1.5, -1: -5, 0.5: -3}, 0),  # a tie with pseudo-likelihood
+        ({0: -4, 0.5: -3}, None),
+        ({0: -4, 0.5: 1, 1: 3}, 1),
+        ({0: 3, -1: 9, -2: 15}, -2),
+        ({0: 3, -1: 2.5, -0.5: 5}, -0.5),
+        ({0: 3, -1: 2, -0.5: 2, 0.5: 5, 1: 4}, 0.5),
+    ],
+)
+def test_search_for_the_strength_of_a_refinement(gains, best, monkeypatch):
+    compared, n = [], 64
+
+    def refine(_, __, k):  # scores have errors that do not depend on those of other models
+        row_scores = gains[k] / np.sqrt(n) + (-1.0) ** (np.arange(n) >> len(compared))
+        compared.append(k)
+        return SimpleNamespace(log_potential=lambda _: row_scores)
+
+    monkeypatch.setattr(_refinement, "_refine", refine)
+    monkeypatch.setattr(_refinement, "quick_log_partition", lambda *_: (0.0, 0.0))
+    fold = regularization.Fold(None, Batch(np.zeros((n, 1), dtype=int)), None)
+    search = _refinement.StrengthSearch(fold, lambda s: round(np.log10(s), 9), None, np.zeros(n))
+    search.run(1.0)
+    assert sorted(compared) == sorted(gains)
+    assert (search.best and round(np.log10(search.best.strength), 9)) == best
 
 
 @pytest.mark.long

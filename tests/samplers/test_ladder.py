@@ -4,7 +4,7 @@ import pickle
 import warnings
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -17,9 +17,10 @@ from zoo import layers
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 from skmrf._utils.codes import STATE
 from skmrf._utils.results import LogPartition
-from skmrf.energies import BipartiteEnergy, PairwiseEnergy
-from skmrf.estimators import _density
-from skmrf.learners import PTT
+from skmrf._utils.rows import Batch
+from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy
+from skmrf.estimators import _density, _refinement
+from skmrf.learners import PCD, PTT
 from skmrf.likelihood import ais, raise_bound
 from skmrf.likelihood.ladder import bennett, burn_in, combine, ladder_log_partition
 from skmrf.samplers import Product, spawn_generators, sweep, trace_chains
@@ -428,3 +429,42 @@ def test_second_log_partition_from_the_forest(first_converges, seed, monkeypatch
         expected = ais(model.energy_, random_state=seed)
         assert references[0] > 1.0  # an edge of the forest
         assert max(lower, expected.lower) <= min(upper, expected.upper) + 0.1
+
+
+def far_mode(n=40):
+    """Return a model whose probable state, all ones, is far from a reference model near zeros."""
+    pairs = list(combinations(range(n), 2))
+    cliques, singles = [(i,) for i in range(n)] + pairs, [np.array([0.0, -4.6])] * n
+    tables = [np.array([[0.0, 0.0], [0.0, 0.3]])] * len(pairs)
+    energy = FactorGraph([2] * n, cliques, singles + tables)
+    return energy, FactorGraph([2] * n, cliques, singles + [np.zeros((2, 2))] * len(pairs))
+
+
+@pytest.mark.long
+def test_modes_far_from_the_rows_raise_log_z(seed, monkeypatch):
+    """Annealing from a second reference distribution finds modes that the first one misses."""
+    energy, reference = far_mode()
+    ones = float(energy.log_potential(np.ones((1, 40), dtype=int))[0])
+    missed = ais(energy, reference=reference, n_temperatures=100, random_state=seed)
+    assert missed.upper < ones - 40
+    value, upper = _refinement.quick_log_partition(energy, reference)
+    assert ones <= value <= upper
+    model = DiscreteMRF.from_energy(energy).set_params(max_bytes=2**20)
+    model.reference_ = reference
+    monkeypatch.setitem(ais.__globals__, "MAX_UPDATES", 1e8)
+    with pytest.warns(ConvergenceWarning, match="log Z has not converged"):
+        lower, upper = model.log_partition_interval_
+    assert ones <= lower <= model.log_partition_ < ones + 1 < upper
+
+
+def test_restarted_chains_find_modes_far_from_the_rows(seed):
+    energy, _ = far_mode()
+    rows = Batch(np.zeros((100, 40), dtype=int))
+    for n_annealed in (0, 4):
+        learner, rng = PCD(n_chains=64, n_annealed=n_annealed), np.random.default_rng(seed)
+        state = learner.init(energy, rows, rng)
+        _, phase, state, _ = learner.step(energy, rows, state, rng)
+        assert (phase.visible.sum(axis=1) > 30).any() == (n_annealed > 0)
+        state = replace(state, X=np.zeros_like(state.X))
+        _, phase, _, _ = learner.step(energy, rows._replace(step=5), state, rng)
+        assert (phase.visible.sum(axis=1) < 10).all()
