@@ -362,7 +362,10 @@ def encode_outputs(y, n_rows, classes, shape, name="y"):
             value = value.item() if isinstance(value, np.generic) else value
             advice = "" if shape or name != "y" else " Give all labels to partial_fit as classes."
             if shape and isinstance(value, str):
-                advice = " Convert labels with sklearn.preprocessing.MultiLabelBinarizer."
+                advice = (
+                    " Convert lists of labels with sklearn.preprocessing.MultiLabelBinarizer, and "
+                    "columns of two categories with OrdinalEncoder."
+                )
             raise ValueError(
                 f"Output {output} of row {row} of {name} is {value!r}; outputs must be one of "
                 f"{classes.tolist()}.{advice}"
