@@ -289,14 +289,12 @@ def cell_log_densities(
 
 
 @kernel
-def draw_missing_values(X, pattern, order, chosen, means, precisions, noise, errors):
+def draw_missing_values(X, pattern, order, chosen, means, precisions, noise):
     r"""Draw each row's missing values from the row's component, given its observed entries.
 
     Let P be the precision matrix, :math:`P_{mm} = L L^\top`, and z standard normal. The draw is
     :math:`\mu_m + L^{-\top} (z - L^{-1} P_{mo} (x_o - \mu_o))`, where m marks the missing and o the
-    observed entries. If P is the inverse of a covariance that includes variances of rounding
-    errors, :math:`L^{-\top} z` is replaced by a draw with a covariance that does not include those
-    of the missing entries.
+    observed entries.
 
     Parameters
     ----------
@@ -311,21 +309,15 @@ def draw_missing_values(X, pattern, order, chosen, means, precisions, noise, err
         Precision matrices of the components.
     noise : ndarray of shape (n_rows, n_continuous)
         Standard normal draws.
-    errors : ndarray of shape (n_continuous,)
-        Variances of the rounding errors, 0 for numbers that are not rounded.
     """
-    n, has_errors = X.shape[1], errors.max() > 0.0 if len(errors) else False
+    n = X.shape[1]
     entries, root, y = np.empty(n, np.int64), np.empty((n, n)), np.empty(n)
-    inverse, covariance, factor = np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
     last, component, m = -1, -1, 0
     for r in order:
         row, k = X[r], chosen[r]
         if pattern[r] != last or k != component:
             last, component, m = pattern[r], k, _find_entries(row, False, entries)
             _cholesky(precisions[k], entries, m, root)
-            if has_errors:
-                _invert(root[:m, :m], inverse[:m, :m], covariance[:m, :m])
-                _factorise_without_errors(covariance, entries, m, errors, factor)
         for a in range(m):
             total = 0.0
             for j in range(n):
@@ -335,28 +327,42 @@ def draw_missing_values(X, pattern, order, chosen, means, precisions, noise, err
                 total -= root[a, b] * y[b]
             y[a] = total / root[a, a]
         for a in range(m):
-            y[a] = (0.0 if has_errors else noise[r, entries[a]]) - y[a]
+            y[a] = noise[r, entries[a]] - y[a]
         for a in range(m - 1, -1, -1):
             for b in range(a + 1, m):
                 y[a] -= root[b, a] * y[b]
             y[a] /= root[a, a]
         for a in range(m):
             row[entries[a]] = means[k, entries[a]] + y[a]
-            for b in range(a + 1 if has_errors else 0):
-                row[entries[a]] += factor[a, b] * noise[r, entries[b]]
 
 
-@inlined
-def _factorise_without_errors(covariance, entries, m, errors, factor):
-    """Write the Cholesky factor of a covariance without the variances of rounding errors."""
-    for a in range(m):
-        error = errors[entries[a]]
-        for b in range(a + 1):
-            total = covariance[a, b]
-            for c in range(b):
-                total -= factor[a, c] * factor[b, c]
-            least = max(MIN_VARIANCE * error, TINY)
-            factor[a, b] = total / factor[b, b] if b < a else np.sqrt(max(total - error, least))
+@kernel
+def find_regressions(masks, chosen, precisions, coefficients, variances):
+    """Find the regression of each missing number on the missing numbers before it.
+
+    Rows of ``masks`` have nan for missing numbers, and a component in ``chosen``. Coefficients of
+    shape (n_masks, n_continuous, n_continuous), which are zeros before, and conditional variances
+    of shape (n_masks, n_continuous) are written. They are those given the observed numbers.
+    """
+    n = masks.shape[1]
+    entries, root = np.empty(n, np.int64), np.empty((n, n))
+    for g in range(len(masks)):
+        m = _find_entries(masks[g], False, entries)
+        entries[:m] = entries[:m][::-1].copy()  # a factor of a precision has those after a number
+        _cholesky(precisions[chosen[g]], entries, m, root)
+        for a in range(m):
+            variances[g, entries[a]] = 1.0 / root[a, a] ** 2
+            for b in range(a + 1, m):
+                coefficients[g, entries[a], entries[b]] = -root[b, a] / root[a, a]
+
+
+@kernel
+def predict_number(j, rows, group, coefficients, deviations, out):
+    """Write the conditional mean of deviation j of some rows, given the deviations before it."""
+    for i, r in enumerate(rows):
+        out[i] = 0.0
+        for b in range(j):
+            out[i] += coefficients[group[i], j, b] * deviations[r, b]
 
 
 @inlined

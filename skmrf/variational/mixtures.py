@@ -290,7 +290,7 @@ class Mixture:
         states = (uniform * totals[chosen][..., -1:] > totals[chosen]).sum(axis=2)
         return np.minimum(states, self.n_states[self.discrete] - 1)
 
-    def impute(self, X, rng, find_logs=None, errors=None):
+    def impute(self, X, rng, find_logs=None, draw_numbers=None):
         """Impute the missing entries of each row by a random draw given its observed entries.
 
         Parameters
@@ -301,8 +301,8 @@ class Mixture:
             Source of randomness.
         find_logs : callable, optional
             Function of rows that returns their log-density under each component.
-        errors : ndarray of shape (n_numbers,), optional
-            Variances of rounding errors, which the draws do not include. By default they are 0.
+        draw_numbers : callable, optional
+            Function that replaces :meth:`draw_numbers`. Its first argument is the mixture.
 
         Returns
         -------
@@ -313,16 +313,17 @@ class Mixture:
         incomplete = np.flatnonzero(np.isnan(X).any(axis=1))
         for block in self._blocks(len(incomplete)):
             rows = incomplete[block]
-            X[rows] = self._impute_rows(X[rows], rng, find_logs, errors)
+            X[rows] = self._impute_rows(X[rows], rng, find_logs, draw_numbers)
         return X
 
-    def _impute_rows(self, X, rng, find_logs, errors):
+    def _impute_rows(self, X, rng, find_logs, draw_numbers):
         noise = rng.gumbel(size=(self.n_components, len(X)))
         if self.n_components > 1:  # log-densities take long
             noise += find_logs(X) + self.log_weights[:, None]
         chosen = np.argmax(noise, axis=0)
         noise = rng.normal(size=(len(X), len(self.numbers)))
-        X[:, self.numbers] = self._impute_numbers(self._select_numbers(X), chosen, noise, errors)
+        draw = draw_numbers or Mixture.draw_numbers
+        X[:, self.numbers] = draw(self, self._select_numbers(X), chosen, noise)
         if len(self.discrete):
             states = self._sample_states(chosen, rng.random((len(X), len(self.discrete), 1)))
             known = X[:, self.discrete]
@@ -351,7 +352,7 @@ class Mixture:
         zeros = np.zeros(numbers.shape)
         for k, rows in enumerate(imputed):
             chosen = np.full(len(X), k)
-            rows[:, self.numbers] = self._impute_numbers(numbers.copy(), chosen, zeros)
+            rows[:, self.numbers] = self.draw_numbers(numbers.copy(), chosen, zeros)
             discrete = rows[:, self.discrete]
             rows[:, self.discrete] = np.where(np.isnan(discrete), states[k], discrete)
         return imputed, shares
@@ -371,21 +372,22 @@ class Mixture:
         """
         imputed, shares = self.impute_by_components(X)
         out = np.einsum("kr,krv->rv", shares, imputed)
-        modes = np.einsum("kr,kds->rds", shares, self.tables).argmax(axis=2)
-        out[:, self.discrete] = modes
+        out[:, self.discrete] = np.einsum("kr,kds->rds", shares, self.tables).argmax(axis=2)
         return np.where(np.isnan(X), out, X)
 
     def _select_numbers(self, X):
         return np.ascontiguousarray(X[:, self.numbers])
 
-    def _impute_numbers(self, X, chosen, noise, errors=None):
+    def draw_numbers(self, X, chosen, noise):
+        """Replace missing numbers by draws with the given component and noise of each row."""
         pattern, _ = missing_patterns(X)
-        roots = self.whitening
-        precisions = roots.transpose(0, 2, 1) @ roots  # this form has no negative pivots
-        order = np.lexsort((pattern, chosen))
-        means, errors = read_only(self.means), np.zeros(X.shape[1]) if errors is None else errors
-        draw_missing_values(X, pattern, order, chosen, means, precisions, noise, errors)
+        args = pattern, np.lexsort((pattern, chosen)), chosen, read_only(self.means)
+        draw_missing_values(X, *args, self.find_precisions(), noise)
         return X
+
+    def find_precisions(self):
+        """Return the precision matrices of the components."""
+        return self.whitening.transpose(0, 2, 1) @ self.whitening  # has no negative pivots
 
 
 def average_mixtures(mixtures, shares=None):

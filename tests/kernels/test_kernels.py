@@ -20,7 +20,7 @@ from skmrf._kernels.exponential import (
     logarithms,
     power_of_two,
 )
-from skmrf._kernels.gaussians import draw_missing_values, observed_log_densities
+from skmrf._kernels.gaussians import draw_missing_values, find_regressions, observed_log_densities
 from skmrf._kernels.gibbs import sweep_binary, sweep_tables
 from skmrf._kernels.layers import (
     N_STREAMS,
@@ -138,8 +138,7 @@ def run(energy, X, rng, betas, reference, clamped, reverse, use_tables=False):
     conditionals = energy.table_conditionals() if use_tables else energy.conditionals()
     sites = np.flatnonzero(np.asarray(energy.n_states) > 1)
     order = sites[::-1].copy() if reverse else sites
-    log_p = np.concatenate(reference)
-    start = np.cumsum(energy.n_states) - energy.n_states
+    log_p, start = np.concatenate(reference), np.cumsum(energy.n_states) - energy.n_states
     clamped = read_only(np.zeros((0, 0), dtype=bool) if clamped is None else clamped)
     betas, log_weights = np.array(betas), np.zeros(len(X))
     if isinstance(conditionals, BinaryConditionals):
@@ -533,23 +532,24 @@ def test_log_densities_with_missing_values(seed):
             assert_allclose(found[k, r], expected, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize(("one_pattern", "share"), [(False, 0.0), (True, 0.0), (False, 0.6)])
-def test_draws_of_missing_values(one_pattern, share, seed):
+@pytest.mark.parametrize("one_pattern", [False, True])
+def test_draws_of_missing_values(one_pattern, seed):
     X, pattern, means, covariances, rng = rows_and_components(seed)
     if one_pattern:
         X, pattern = rng.normal(size=X.shape) + [np.nan, 0, 0, 0], np.ones_like(pattern)
-    chosen, errors = rng.integers(3, size=len(X)), share * rng.random(4) * [1, 0, 1, 1]
-    filled, noise = X.copy(), rng.normal(size=X.shape)
+    chosen, filled, variances = rng.integers(3, size=len(X)), X.copy(), np.zeros(X.shape)
+    noise, coefficients = rng.normal(size=X.shape), np.zeros((len(X), 4, 4))
     order, precisions = np.lexsort((pattern, chosen)), np.linalg.inv(covariances)
-    draw_missing_values(filled, pattern, order, chosen, means, precisions, noise, errors)
+    draw_missing_values(filled, pattern, order, chosen, means, precisions, noise)
+    find_regressions(X, chosen, precisions, coefficients, variances)
     for r, row in enumerate(X):
         m, P, mean = np.isnan(row), precisions[chosen[r]], means[chosen[r]]
         shift = np.linalg.solve(P[np.ix_(m, m)], P[np.ix_(m, ~m)] @ (row[~m] - mean[~m]))
         root = np.linalg.inv(np.linalg.cholesky(P[np.ix_(m, m)])).T
-        root = np.linalg.cholesky(root @ root.T - np.diag(errors[m])) if share else root
-        expected = mean[m] - shift + root @ noise[r, m]
-        assert_allclose(filled[r, m], expected, rtol=1e-10, atol=1e-10)
+        assert_allclose(filled[r, m], mean[m] - shift + root @ noise[r, m], rtol=1e-9, atol=1e-9)
         assert_array_equal(filled[r, ~m], row[~m])
+        steps = np.linalg.inv(np.eye(4) - np.tril(coefficients[r], -1))[np.ix_(m, m)]
+        assert_allclose(steps * variances[r, m] @ steps.T, root @ root.T, rtol=1e-9, atol=1e-9)
 
 
 # Adam --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Tests of learners by belief propagation and mean field, of Gaussians of classes and folds."""
+"""Tests of learners by belief propagation and mean field, of Gaussians of classes and mixtures."""
 
 import warnings
 
@@ -7,7 +7,7 @@ import pytest
 import twins
 from montecarlo import check_draws, check_mean_weight, check_means
 from numpy.testing import assert_allclose
-from scipy.stats import multivariate_normal
+from scipy.stats import ks_2samp, multivariate_normal
 from sklearn.base import clone
 from sklearn.datasets import make_moons
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -16,7 +16,13 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from zoo import TABLE_LEARNERS, TABLE_MODELS, VARIATIONAL, ZOO, enumerate_states, model_rows
 
-from skmrf import DiscreteMRF, NetworkPotentials, NNMRFBayesClassifier, NNMRFDensity
+from skmrf import (
+    DiscreteMRF,
+    GaussianPotentials,
+    NetworkPotentials,
+    NNMRFBayesClassifier,
+    NNMRFDensity,
+)
 from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
@@ -538,3 +544,53 @@ def test_folds_of_groups(seed):
     assert (folds[groups == 7] == -1).all()
     assert (np.bincount(folds[folds >= 0]) >= 9).all()
     assert all((labels[folds != k] == label).any() for k, label in np.ndindex(4, 4))
+
+
+def copied_columns(rng):
+    """Return columns of integers, each a copy of the one before with 15% other entries."""
+    columns = [np.rint(rng.gamma(1.0, 1500.0, 500))]
+    for _ in range(6):
+        last = columns[-1]
+        columns.append(np.where(rng.random(500) < 0.15, np.rint(last * rng.random(500)), last))
+    return np.column_stack([*columns[::-1], rng.normal(size=500)])
+
+
+def units(rng):
+    """Return one quantity in three units of rounding, and a continuous column."""
+    x = rng.normal(50.0, 9.0, 500)
+    near = x * rng.normal(1.0, 0.003, 500)
+    return np.column_stack(
+        [near.round(), (x / 2).round() * 2, x.round(1), x + rng.normal(size=500)]
+    )
+
+
+@pytest.mark.parametrize("make", [copied_columns, units])
+def test_samples_of_nearly_equal_columns_are_draws_of_the_mixture(make, seed):
+    X = make(rng := np.random.default_rng(seed))
+    model = NNMRFDensity(GaussianPotentials(3), column_types="continuous", random_state=seed).fit(X)
+    expected = model._columns.decode(model.mixture_.sample(20_000, rng))
+    draws = model.sample(5000, random_state=seed)
+    for found, values in zip(draws.T, expected.T, strict=True):
+        assert ks_2samp(found, values).statistic < 0.045
+    missing = np.where(rng.random(X.shape) < 0.4, np.nan, X)
+    for rows in (draws, model.sample(500, given=missing, random_state=seed)):
+        largest = [np.nanmax(np.abs(model._encode(part)), axis=0) for part in (rows, expected)]
+        assert largest[0].max() < 3.0 * largest[1].max()
+    if make is units:
+        assert_allclose(np.corrcoef(draws.T), np.corrcoef(X.T), atol=0.01)
+
+
+@pytest.mark.parametrize("correlation", [0.9, 0.99, 0.999])
+def test_samples_of_correlated_integers_have_the_probabilities_of_the_scores(correlation, seed):
+    rng = np.random.default_rng(seed)
+    covariance = 2.25 * np.array([[1.0, correlation], [correlation, 1.0]])
+    X = np.rint(rng.multivariate_normal([0.0, 0.0], covariance, 500))
+    model = NNMRFDensity(column_types="integer", random_state=seed).fit(X)
+    pairs = np.stack(np.mgrid[-15:16, -15:16], axis=-1).reshape(-1, 2).astype(float)
+    p, draws = np.exp(model.score_samples(pairs)), model.sample(40_000, random_state=seed)
+    draws = draws[np.abs(draws).max(axis=1) <= 15.0]
+    for distance in (0, 1, 2):
+        expected = p[np.abs(pairs[:, 0] - pairs[:, 1]) == distance].sum() / p.sum()
+        found = (np.abs(draws[:, 0] - draws[:, 1]) == distance).mean()
+        assert found == pytest.approx(expected, abs=0.009)
+    assert_allclose(np.square(draws).mean(axis=0), p @ pairs**2 / p.sum(), rtol=0.06)

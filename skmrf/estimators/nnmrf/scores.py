@@ -1,9 +1,13 @@
 """Log-likelihoods of neural-network potentials, and imputations of all densities."""
 
+from functools import partial
+
 import numpy as np
 
+from ..._kernels.gaussians import MIN_VARIANCE, find_regressions, predict_number
 from ..._utils.log_weights import log_mean_exp, normalized_weights
 from ...learners.initial_mixture import impute_normal
+from ...variational.mixtures import missing_patterns
 from ...variational.quadrature import component_log_densities
 from .gaussian_potentials import conditional_marginals, find_cells, find_log_densities
 
@@ -11,6 +15,7 @@ N_SCORING = 10_000  # draws for the log Z of a score
 MAX_REDRAWS = 10  # of a number that is rounded to a point mass
 N_LEVELS = 32  # quantiles whose mean is the conditional mean
 N_CANDIDATES = 100  # draws from the proposal for each row with missing entries
+MAX_BLOCK = 2**22  # coefficients of regressions at once
 
 
 def held_out_score(learner, held_out, density):
@@ -237,7 +242,9 @@ def impute_gaussians(mixture, columns, codes, strategy, rng):
         Complete rows.
     """
     rng = rng if strategy == "sample" else np.random.default_rng(0)
-    parts, n = find_log_densities(mixture, columns), len(columns.names)
+    find_logs, errors = find_log_densities(mixture, columns)
+    draw = None if errors is None else partial(_draw_rounded_numbers, columns, errors)
+    parts, n = (find_logs, draw), len(columns.names)
     out = mixture.impute(columns.limit(codes), rng, *parts)
     out = np.where(np.isnan(codes), out, codes)
     if strategy == "sample":
@@ -256,6 +263,34 @@ def impute_gaussians(mixture, columns, codes, strategy, rng):
             out[is_missing, place] = transform.find_states(means)
         out[is_missing, j] = transform.forward(transform.inverse(transform.forward(means)))
     return out
+
+
+def _draw_rounded_numbers(columns, errors, mixture, X, chosen, noise):
+    """Draw missing numbers one after the other, each given the rounded numbers before it.
+
+    The variance of a number before rounding is smaller than its conditional variance by that of its
+    rounding error, as in the scores.
+    """
+    (pattern, masks), is_missing, n = missing_patterns(X), np.isnan(X), X.shape[1]
+    pairs, group = np.unique(chosen * len(masks) + pattern, return_inverse=True)
+    size = max(MAX_BLOCK // n**2, 1)
+    means = mixture.draw_numbers(X.copy(), chosen, np.zeros(X.shape))
+    precisions, deviations = mixture.find_precisions(), np.zeros(X.shape)
+    for start in range(0, len(pairs), size):
+        components, patterns = np.divmod(pairs[start : start + size], len(masks))
+        coefficients, variances = np.zeros((len(patterns), n, n)), np.zeros((len(patterns), n))
+        find_regressions(masks[patterns], components, precisions, coefficients, variances)
+        scales = np.sqrt(np.maximum(variances - errors, MIN_VARIANCE * errors))
+        is_here = (start <= group) & (group < start + size)
+        for i, transform in enumerate(columns.transforms.values()):
+            rows = np.flatnonzero(is_here & is_missing[:, i])
+            places, z = group[rows] - start, np.empty(len(rows))
+            predict_number(i, rows, places, coefficients, deviations, z)
+            z += means[rows, i] + scales[places, i] * noise[rows, i]
+            if transform.step:
+                z = transform.forward(transform.inverse(np.clip(z, *transform.reach)))
+            X[rows, i], deviations[rows, i] = z, z - means[rows, i]
+    return X
 
 
 def _redraw_near_spikes(mixture, columns, codes, drawn, rng, parts):
