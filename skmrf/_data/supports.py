@@ -1,7 +1,9 @@
 """Rounding, bounds and point masses of numeric columns, found from values."""
 
 import numpy as np
+from scipy.special import log_ndtr, ndtri
 
+from .categories import to_floats
 from .frames import MAX_EXACT
 
 NEAR_BOUND = 0.02  # distance from a bound, relative to the range of the values
@@ -22,6 +24,11 @@ MIN_SPIKE_ROWS, MIN_SPIKE_SHARE = 3, 0.01  # of the rows, for a point mass
 SPIKE_RATIO = 6.0  # rows of a point mass relative to those of values around it
 FEW_VALUES = 10  # mean number of rows of a value, if all values are point masses
 N_NEAR = 5  # values on each side that a point mass is compared with
+MAX_SHORTFALL = 0.75  # standard deviations from the extremes of samples to those of the values
+MAX_REACH = 3.0  # of samples beyond the values, relative to their range
+SMALLEST_SHARE = 1e-16  # error of small probabilities
+FARTHEST = 1e100  # of standardised values, so that squares are finite
+LARGEST = np.finfo(float).max
 OFFSETS = np.array([j for j in range(-N_NEAR, N_NEAR + 1) if j])
 
 
@@ -109,6 +116,56 @@ def find_soft_ends(x, kind, low, high, is_detected):
     return (x <= near).sum() < np.clip(NEAR_ZERO_SHARE * len(x), *MIN_NEAR_ZERO), False
 
 
+def find_outside(n_values, kind, low, high, is_soft, is_detected):
+    """Return the probabilities of numbers below the lower bound, and above the upper bound.
+
+    A bound that is found from the values is no proof that new rows have no number beyond it. One of
+    n + 1 rows has such a number, if n values are observed and the density ends at the bound.
+    """
+    is_hard = np.isfinite([low, high]) & ~np.array(is_soft)
+    if not is_detected:
+        is_hard &= [kind not in ("bounded", "non-negative"), kind != "bounded"]
+    shares = is_hard / (max(is_hard.sum(), 1) * (n_values + 1.0))
+    return tuple(shares.tolist())
+
+
+def score_outside(encoder, columns):
+    """Return the log-density of each row's numbers beyond detected bounds, shape (n_rows,).
+
+    A number at the distance d beyond the bound has the density :math:`p s / (s + d)^2`, where p is
+    the probability of these numbers, and s is the scale of the column. The other numbers of such a
+    column have the probability 1 - p.
+    """
+    total = np.zeros(len(columns[0]))
+    for j, transform in encoder.transforms.items():
+        x, p = to_floats(columns[j], encoder.names[j]), transform.outside
+        step, scale, is_inside = transform.step, transform.scale, ~np.isnan(x)
+        for sign, bound, share in zip((-1.0, 1.0), (transform.low, transform.high), p, strict=True):
+            if share:
+                with np.errstate(over="ignore"):
+                    distances = np.minimum(sign * (x - bound), LARGEST / 4)
+                here = distances > 0
+                near, far = np.maximum(distances[here] - step / 2, 0.0), distances[here] + step / 2
+                width = np.log((far - near) / step) if step else 0.0
+                logs = np.log(share) + np.log(scale) + width
+                total[here] += logs - np.log(scale + near) - np.log(scale + far)
+                is_inside &= ~here
+        total[is_inside] += np.log1p(-sum(p))
+    return total
+
+
+def hide_outside(encoder, codes):
+    """Return encoded rows in which numbers with a density of :func:`score_outside` are missing."""
+    codes, n = codes.copy(), len(encoder.names)
+    for j, transform in encoder.transforms.items():
+        low, high = (share > 0 for share in transform.outside)
+        here = (low & (codes[:, j] <= -FARTHEST)) | (high & (codes[:, j] >= FARTHEST))
+        codes[here, j] = np.nan
+        if len(transform.spikes):
+            codes[here, n + encoder.spiked.index(j)] = np.nan
+    return codes
+
+
 def has_many_near_ends(x, low, high):
     """Return whether the values end abruptly at the smallest one, and at the largest one."""
     return _ends_abruptly(x, low) and _ends_abruptly(x, high)
@@ -160,3 +217,23 @@ def find_spikes(x, step, low, high):
         if is_bound[i] or counts[i] >= SPIKE_RATIO * others + 3.0:
             found.append((counts[i], values[i]))
     return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
+
+
+def log_rounded_density(transform, x):
+    """Return the log of the mean density of the values that are rounded to each value."""
+    low, high = (x + sign * transform.step / 2 for sign in (-1, 1))
+    low, high = (transform._standardise(transform._curve(ends)[0]) for ends in (low, high))
+    is_upper = low > 0  # the difference of shares near 1 is inaccurate
+    log_more = log_ndtr(np.where(is_upper, -low, high))
+    log_less = log_ndtr(np.where(is_upper, -high, low))
+    shares = np.maximum(-np.expm1(log_less - log_more), SMALLEST_SHARE)
+    return log_more + np.log(shares / transform.step)
+
+
+def reaches_far(transform, x):
+    """Return whether normal samples would be far from all values, as with values in two groups."""
+    z, width = transform._standardise(transform._curve(x)[0]), MAX_REACH * np.ptp(x)
+    ends = ndtri([0.5 / len(x), 1.0 - 0.5 / len(x)])  # of as many samples as values
+    is_usual = [z.min() <= ends[0] + MAX_SHORTFALL, z.max() >= ends[1] - MAX_SHORTFALL]
+    low, high = transform._invert(np.where(is_usual, 0.0, ends))
+    return low < x.min() - width or high > x.max() + width

@@ -3,18 +3,24 @@
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtri
+from scipy.special import erfcx
 
 from .categories import TableEncoder, common_type, decode, to_floats
 from .column_types import MIN_ROWS, encode_states
 from .numeric import find_far_values, median_and_scale
 from .supports import (
+    FARTHEST,
+    LARGEST,
     MAX_DECIMALS,
+    MAX_REACH,
     check_support,
+    find_outside,
     find_soft_ends,
     find_spikes,
     find_step,
     find_support,
+    log_rounded_density,
+    reaches_far,
 )
 
 # Both lists begin with the transform that is closest to linear.
@@ -22,17 +28,13 @@ BOUND_SOFTNESS = (0.02, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e60)  # in units of th
 MAX_SOFTNESS = 1e4  # with two bounds or several classes, so that differences are accurate
 TAIL_SOFTNESS = (1e3, 5.0, 2.0, 1.0, 0.5, 0.2, 0.05, 0.01)  # in units of the scale
 MIN_TRANSFORM_GAIN = 2.0  # nats of the likelihood that a less linear transform must gain
-MAX_SHORTFALL = 0.75  # standard deviations from the extremes of samples to those of the values
-MAX_REACH = 3.0  # of samples beyond the values, relative to their range
 MARGIN = 1.5  # standard deviations of samples beyond the transformed training values
 MIN_SHARE = 1e-4  # of the distance a from a bound; nearer values are transformed like it
 FAR, FAR_DECADES = 8.0, 5.0  # of far values: standard deviations, and powers of ten of their range
 MIN_FAR_GAIN = 5.0  # nats of the likelihood, if far values have another distribution
-FARTHEST = 1e100  # of standardised values, so that squares are finite
 MAX_LENGTH = 1.0  # standard deviations beyond its start up to which a tail is about linear
 BEYOND = 0.5  # standard deviations beyond the training values that conditioning takes into account
-LARGEST = np.finfo(float).max
-ROUNDING, SMALLEST_SHARE = 1e-14, 1e-16  # errors of transformed values, and of small shares
+ROUNDING = 1e-14  # error of transformed values
 SMALLEST = 1e-9  # draw of a column without negative numbers, in units of the scale
 NORMAL_CONSTANT = 1.0 + np.log(2.0 * np.pi)  # minus twice the log-likelihood at variance 1
 
@@ -57,7 +59,9 @@ class ColumnTransform:
     low, high : float
         Bounds, infinite if there are none.
     is_soft : tuple of bool
-        Whether the density is positive below ``low``, and above ``high``.
+        Whether the transform continues below ``low``, and above ``high``.
+    outside : tuple of float
+        Probability below ``low``, and above ``high``, where the transform does not continue.
     step, origin : float
         Values of a rounded column are ``origin`` plus a multiple of ``step``, which is 0 otherwise.
     noise : float
@@ -84,6 +88,7 @@ class ColumnTransform:
     low: float = -np.inf
     high: float = np.inf
     is_soft: tuple = (False, False)
+    outside: tuple = (0.0, 0.0)
     step: float = 0.0
     origin: float = 0.0
     noise: float = 0.0
@@ -140,7 +145,7 @@ class ColumnTransform:
 
     @property
     def support(self):
-        """Ends of the interval where the density is positive."""
+        """Ends of the interval of the numbers that are transformed."""
         low, high = self.is_soft
         return -np.inf if low else self.low, np.inf if high else self.high
 
@@ -269,11 +274,12 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False, is_detected=
     spikes = find_spikes(x, step, low, high)
     if not step and len(spikes) > 1:
         unit = float(np.diff(spikes).min())
-    is_spike, is_soft = np.isin(x, spikes), find_soft_ends(x, kind, low, high, is_detected)
+    is_spike, n = np.isin(x, spikes), len(x)
+    is_soft = find_soft_ends(x, kind, low, high, is_detected)
     x, weights = x[~is_spike], weights[~is_spike]
     parts = {"low": low - step / 2, "high": high + step / 2, "step": step, "unit": unit}
     parts |= {"origin": origin, "spikes": spikes, "values": np.unique(x if origin else x[:0])}
-    parts["is_soft"] = is_soft
+    parts |= {"is_soft": is_soft, "outside": find_outside(n, kind, low, high, is_soft, is_detected)}
     if len(np.unique(x)) < 2:
         return _without_shape(parts, np.append(x, spikes))
     is_far = find_far_values(x)
@@ -350,33 +356,13 @@ def _select_softness(x, weights, parts, is_linear):
         variance = max(variance, (ROUNDING * mean) ** 2, 1e-300)
         transform = replace(transform, mean=mean, deviation=np.sqrt(variance))
         if transform.step and np.isinf(transform.low) and not len(transform.spikes):
-            score = weights @ _log_rounded_density(transform, x)
+            score = weights @ log_rounded_density(transform, x)
         else:
             score = weights @ log_slope - 0.5 * len(x) * (np.log(variance) + NORMAL_CONSTANT)
         is_better = best is None or score > best_score + MIN_TRANSFORM_GAIN
-        if is_better and (best is None or not _reaches_far(transform, x)):
+        if is_better and (best is None or not reaches_far(transform, x)):
             best, best_score = transform, score
     return best, best_score
-
-
-def _log_rounded_density(transform, x):
-    """Return the log of the mean density of the values that are rounded to each value."""
-    low, high = (x + sign * transform.step / 2 for sign in (-1, 1))
-    low, high = (transform._standardise(transform._curve(ends)[0]) for ends in (low, high))
-    is_upper = low > 0  # the difference of shares near 1 is inaccurate
-    log_more = log_ndtr(np.where(is_upper, -low, high))
-    log_less = log_ndtr(np.where(is_upper, -high, low))
-    shares = np.maximum(-np.expm1(log_less - log_more), SMALLEST_SHARE)
-    return log_more + np.log(shares / transform.step)
-
-
-def _reaches_far(transform, x):
-    """Return whether normal samples would be far from all values, as with values in two groups."""
-    z, width = transform._standardise(transform._curve(x)[0]), MAX_REACH * np.ptp(x)
-    ends = ndtri([0.5 / len(x), 1.0 - 0.5 / len(x)])  # of as many samples as values
-    is_usual = [z.min() <= ends[0] + MAX_SHORTFALL, z.max() >= ends[1] - MAX_SHORTFALL]
-    low, high = transform._invert(np.where(is_usual, 0.0, ends))
-    return low < x.min() - width or high > x.max() + width
 
 
 def _separate_far_values(x, weights, parts, is_linear, is_far):

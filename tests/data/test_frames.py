@@ -26,8 +26,8 @@ from skmrf._data.frame_types import FrameType
 from skmrf._data.frames import as_columns
 from skmrf._data.mixed import learn_columns
 from skmrf._data.numeric import _scale_dense, find_far_values, find_linear_functions
-from skmrf._data.supports import find_support
-from skmrf._data.transforms import _log_rounded_density, learn_transform
+from skmrf._data.supports import find_support, log_rounded_density
+from skmrf._data.transforms import learn_transform
 from skmrf._utils.rows import count_rows, find_copies
 from skmrf.estimators.nnmrf.gaussian_potentials import learn_transformed_columns
 from skmrf.learners import PCD
@@ -558,7 +558,7 @@ def test_rounding_does_not_change_the_transform_much(seed):
             transform = replace(exact, softness=softness, step=1e-3, origin=0.0)
             z = transform.forward(x)
             expected = transform.log_slope(z) - 0.5 * (z**2 + np.log(2.0 * np.pi))
-            assert_allclose(_log_rounded_density(transform, x), expected, atol=0.01)
+            assert_allclose(log_rounded_density(transform, x), expected, atol=0.01)
 
 
 def test_densities_far_above_non_negative_values(seed):

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from montecarlo import check_means
 
-from skmrf import inference
+from skmrf import DiscreteMRF, inference
 from skmrf._utils.codes import STATE, check_states
 from skmrf._utils.phases import CliqueMoments, States
 from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.energies.layout import Layout
 from skmrf.energies.log_linear import LogLinearEnergy, LogLinearForm, contrasts, pair_basis
+from skmrf.training import fit_energy
 
 
 @pytest.mark.parametrize(
@@ -554,3 +555,29 @@ def test_queries_go_through_tables(seed):
     assert total == pytest.approx(np.logaddexp.reduce(log_f), abs=1e-10)
     given = inference.log_partition(energy, evidence={1: 2}, method="exact").value
     assert given == pytest.approx(np.logaddexp.reduce(log_f[X[:, 1] == 2]), abs=1e-10)
+
+
+NOT_BOTH = FactorGraph([2, 2, 2], [(0, 1), (2,)], [[[0.0, 0.0], [0.0, -np.inf]], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize("learner", ["exact", "pseudo-likelihood", "pcd"])
+def test_rows_of_probability_zero(learner, seed):
+    """Training cannot make them possible. A missing entry can have a possible state."""
+    X = np.random.default_rng(seed).integers(2, size=(40, 3)) * [1, 0, 1]
+    X[[7, 9], :2] = 1
+    model = DiscreteMRF.from_energy(NOT_BOTH)
+    model.set_params(warm_start=True, learner=learner, max_iter=2, random_state=0)
+    for row, rows in (7, X), (9, np.where(np.arange(40)[:, None] == 7, [1, -1, 0], X)):
+        message = rf"Row {row} has probability zero .* clique \(0, 1\) has a zero potential"
+        with pytest.raises(ValueError, match=message):
+            fit_energy(NOT_BOTH, learner, rows, max_iter=2)
+        with pytest.raises(ValueError, match=message):
+            model.fit(np.where(rows < 0, np.nan, rows))
+    assert model.log_potentials_[0][1, 1] == -np.inf
+
+
+def test_incomplete_rows_of_probability_zero():
+    """No state of the missing entry is possible."""
+    never = FactorGraph([2, 2], [(0, 1)], [[[0.0, 0.0], [-np.inf, -np.inf]]])
+    with pytest.raises(ValueError, match=r"Row 1 has .* for the states \[1, None\]"):
+        fit_energy(never, "pcd", [[0, -1], [1, -1], [0, 1]], max_iter=2)

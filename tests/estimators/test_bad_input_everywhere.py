@@ -27,8 +27,6 @@ from skmrf import (
 )
 from skmrf._data.frames import to_double
 from skmrf._data.transforms import FARTHEST, learn_transform
-from skmrf.energies import FactorGraph
-from skmrf.training import fit_energy
 
 RNG = np.random.default_rng(0)
 BITS = RNG.integers(2, size=(40, 4))
@@ -311,31 +309,6 @@ def test_bad_weights(who, kind):
     assert not fitted(model)
 
 
-NOT_BOTH = FactorGraph([2, 2, 2], [(0, 1), (2,)], [[[0.0, 0.0], [0.0, -np.inf]], [0.0, 0.0]])
-
-
-@pytest.mark.parametrize("learner", ["exact", "pseudo-likelihood", "pcd"])
-def test_rows_of_probability_zero(learner):
-    """Training cannot make them possible. A missing entry can have a possible state."""
-    X = BITS[:, :3] * [1, 0, 1]
-    X[[7, 9], :2] = 1
-    model = DiscreteMRF.from_energy(NOT_BOTH).set_params(warm_start=True, learner=learner, **FEW)
-    for row, rows in (7, X), (9, np.where(np.arange(40)[:, None] == 7, [1, -1, 0], X)):
-        message = rf"Row {row} has probability zero .* clique \(0, 1\) has a zero potential"
-        with pytest.raises(ValueError, match=message):
-            fit_energy(NOT_BOTH, learner, rows, max_iter=2)
-        with pytest.raises(ValueError, match=message):
-            model.fit(np.where(rows < 0, np.nan, rows))
-    assert model.log_potentials_[0][1, 1] == -np.inf
-
-
-def test_incomplete_rows_of_probability_zero():
-    """No state of the missing entry is possible."""
-    never = FactorGraph([2, 2], [(0, 1)], [[[0.0, 0.0], [-np.inf, -np.inf]]])
-    with pytest.raises(ValueError, match=r"Row 1 has .* for the states \[1, None\]"):
-        fit_energy(never, "pcd", [[0, -1], [1, -1], [0, 1]], max_iter=2)
-
-
 MODEL_CHANGES = [
     ({"cliques": [(0, 1)]}, {"cliques": "pairwise"}),
     ({"cliques": [(0, 1)]}, {"cliques": [(0, 9)]}),
@@ -588,3 +561,38 @@ def test_densities_are_positive_beyond_detected_bounds(low, high, seed):
     np.testing.assert_allclose(slopes, soft.log_slope(z[[20, -21]]), atol=0.01)
     assert norm.cdf(soft.forward(low - margin)) + norm.sf(soft.forward(high + margin)) < 0.01
     assert np.abs(hard.forward(np.array([low - margin, high + margin]))).min() == FARTHEST
+
+
+NEAR_BOUNDS = {  # values, a type with the same bounds, and numbers beyond a bound
+    "durations": (
+        lambda rng: rng.gamma(1.0, 2.0, 200),
+        "non-negative",
+        -np.geomspace(1e-9, 1e9, 9001),
+    ),
+    "percentages": (
+        lambda rng: 100 * rng.beta(0.5, 0.5, 200),
+        "bounded",
+        -np.geomspace(1e-8, 1e10, 9001),
+    ),
+    "capped": (lambda rng: np.minimum(rng.poisson(90, 200), 94.0), None, np.arange(95.0, 1e5)),
+}
+
+
+@pytest.mark.parametrize("name", NEAR_BOUNDS)
+def test_few_rows_are_beyond_detected_bounds(name, seed):
+    """They have the probability of one training row, and the other columns do not change it."""
+    make, given, beyond = NEAR_BOUNDS[name]
+    rng, far = np.random.default_rng(seed), np.stack([beyond, np.full(len(beyond), np.nan)], axis=1)
+    x = make(rng)
+    X = np.stack([x, rng.integers(2, size=200) + (x > np.median(x))], axis=1)
+    model = NNMRFDensity(random_state=0).fit(X)
+    logs, step = model.score_samples(far), model._columns.transforms[0].step
+    total = np.exp(logs).sum() if step else abs(np.trapezoid(np.exp(logs), beyond))
+    assert total == pytest.approx((1 if given != "bounded" else 0.5) / 201, rel=0.01)
+    with_class = [model.score_samples([[v, 1.0], [np.nan, 1.0]]) for v in beyond[:9]]
+    np.testing.assert_allclose(np.subtract(*np.transpose(with_class)), logs[:9], atol=1e-9)
+    if given:
+        hard = NNMRFDensity(column_types={0: given}, random_state=0).fit(X)
+        assert np.isneginf(hard.score_samples(far)).all()
+        expected = hard.score_samples(X) + np.log1p(-1 / 201)
+        np.testing.assert_allclose(model.score_samples(X), expected)

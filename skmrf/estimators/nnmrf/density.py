@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._data.column_types import score_unseen_numbers
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import learn_columns, standardise
+from ..._data.supports import score_outside
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_choice, check_generator
 from ..._utils.rows import Batch, weighted_rows
@@ -67,9 +68,9 @@ class NNMRFDensity(TableDensity):
     Each numeric column has a monotone transform :math:`z_i`, learned from the data, with
     logarithmic tails, or with a support that ends at the bounds of the column. If several columns
     without bounds have heavy tails, these transforms are linear if held-out rows are then more
-    likely, which is the case if extreme values of several columns are in the same rows. Given
-    types, the ends of shares and percentages, and caps end the support. Beyond other detected
-    bounds, the density decreases quickly, but is positive. A value that repeats much more often
+    likely, which is the case if extreme values of several columns are in the same rows. Bounds of
+    given types end the support. Beyond detected bounds, new rows have a small probability: that of
+    one training row, or the density decreases quickly. A value that repeats much more often
     than others, such as 0, has a point mass. Its state is a category :math:`s_j`, and a row with
     such a value has no :math:`z_i` in the Gaussian. The density is with respect to the counting
     measure for categories, and with respect to Lebesgue measure for numbers without a point mass.
@@ -346,9 +347,11 @@ class NNMRFDensity(TableDensity):
             Log-density of the observed entries of each row.
         """
         codes = self._encode(X)
-        unseen = score_unseen_numbers(self._columns, self._columns.read(self, X))
+        rows = self._columns.read(self, X)
+        unseen = score_unseen_numbers(self._columns, rows)
         if self._is_gaussian:
-            return log_densities(self.mixture_, self._columns, codes) + unseen
+            outside = score_outside(self._columns, rows)
+            return log_densities(self.mixture_, self._columns, codes) + outside + unseen
         if self._find_density_kind() == "mixture":
             logs = self.mixture_.log_density(codes)
         else:

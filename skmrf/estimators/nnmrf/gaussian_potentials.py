@@ -16,14 +16,8 @@ from ..._data.column_types import (
 from ..._data.frames import column_names, declared_categories, read_columns
 from ..._data.mixed import find_discrete_categories
 from ..._data.numeric import find_linear_functions
-from ..._data.supports import MAX_SPIKES
-from ..._data.transforms import (
-    FARTHEST,
-    SMALLEST_SHARE,
-    TAIL_SOFTNESS,
-    TransformedColumns,
-    learn_transform,
-)
+from ..._data.supports import FARTHEST, MAX_SPIKES, SMALLEST_SHARE, hide_outside
+from ..._data.transforms import TAIL_SOFTNESS, TransformedColumns, learn_transform
 from ..._kernels.gaussians import MIN_VARIANCE
 from ..._utils.log_weights import check_sample_weight, logsumexp_along
 from ..._utils.parameters import check_generator
@@ -294,8 +288,10 @@ def log_densities(mixture, columns, codes):
     Returns
     -------
     ndarray of shape (n_rows,)
-        Log-densities. They are -inf outside the bounds of a column.
+        Log-densities. They are -inf outside the given bounds of a column. Numbers outside detected
+        bounds count as missing; :func:`~skmrf._data.supports.score_outside` has their densities.
     """
+    codes = hide_outside(columns, codes)
     is_outside = (np.abs(codes) >= FARTHEST).any(axis=1)
     inside = np.where(np.abs(codes) >= FARTHEST, 0.0, codes)
     rows = MixtureRows(inside, columns.n_states, None, None, find_cells(columns, inside))
