@@ -23,6 +23,8 @@ MAX_SPIKES = 4  # point masses of a column
 MIN_SPIKE_ROWS, MIN_SPIKE_SHARE = 3, 0.01  # of the rows, for a point mass
 SPIKE_RATIO = 6.0  # rows of a point mass relative to those of values around it
 FEW_VALUES = 10  # mean number of rows of a value, if all values are point masses
+FEW_ROUNDED, MAX_ROUNDED = 5, 20  # the same for a rounded column, and its number of values
+MAX_FILLED, MIN_ISOLATED = 0.6, 0.5  # filled steps, and rows with isolated values, of this column
 N_NEAR = 5  # values on each side that a point mass is compared with
 MAX_SHORTFALL = 0.75  # standard deviations from the extremes of samples to those of the values
 MAX_REACH = 3.0  # of samples beyond the values, relative to their range
@@ -198,9 +200,13 @@ def _is_capped(x):
 
 
 def find_spikes(x, step, low, high):
-    """Return the values that repeat much more often than the values around them."""
+    """Return the values that repeat much more often than the values around them.
+
+    These are all values if there are few, as in a column of doses.
+    """
     values, counts = np.unique(x, return_counts=True)
-    if len(values) <= 2 or (not step and len(x) >= FEW_VALUES * len(values)):
+    is_often = not step and len(x) >= FEW_VALUES * len(values)
+    if len(values) <= 2 or is_often or (step and _are_isolated(values, counts, step)):
         return values
     is_bound = np.isin(values, () if step else (low, high))
     is_frequent = counts >= max(MIN_SPIKE_ROWS, MIN_SPIKE_SHARE * len(x))
@@ -217,6 +223,25 @@ def find_spikes(x, step, low, high):
         if is_bound[i] or counts[i] >= SPIKE_RATIO * others + 3.0:
             found.append((counts[i], values[i]))
     return np.sort([value for _, value in sorted(found)[::-1][:MAX_SPIKES]])
+
+
+def _are_isolated(values, counts, step):
+    """Return whether rounded values are few and irregular, and most rows have isolated values.
+
+    An isolated value has no value one step above or below. Most rows of counts have values with
+    neighbours, although large counts are isolated. The most frequent value does not count, because
+    it can be the zero of amounts. Equidistant values, such as every fifth year, are regular.
+    """
+    gaps = np.rint(np.diff(values) / step)
+    is_far = np.append(True, gaps > 1) & np.append(gaps > 1, True)
+    is_sparse = len(values) < MAX_FILLED * (gaps.sum() + 1.0) and np.ptp(gaps) > 0
+    others = np.arange(len(values)) != np.argmax(counts)
+    n_rows = counts[others].sum()
+    return bool(
+        is_sparse
+        and len(values) <= min(MAX_ROUNDED, 1 + n_rows / FEW_ROUNDED)
+        and counts[others & is_far].sum() >= MIN_ISOLATED * n_rows
+    )
 
 
 def log_rounded_density(transform, x):

@@ -585,3 +585,15 @@ def test_tied_cliques_are_positions_in_the_list_of_cliques():
 def test_models_with_hidden_units_are_no_models_of_columns():
     with pytest.raises(ValueError, match="The BipartiteEnergy has hidden units"):
         DiscreteMRF.from_energy(BipartiteEnergy(np.ones((3, 2)), np.zeros(3), np.zeros(2)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "x", "message"),
+    [
+        ("integer", [1.0, 2.5, 3.0], "Column 'a' has the type 'integer' but holds 2.5; give it"),
+        ("non-negative", [1.0, -2.0], "Column 'a' has the type 'non-negative' but holds -2.0"),
+    ],
+)
+def test_values_that_contradict_the_type_raise(kind, x, message):
+    with pytest.raises(ValueError, match=message):
+        NNMRFDensity(column_types=kind).fit(pd.DataFrame({"a": x}))

@@ -16,7 +16,7 @@ from ..._data.column_types import (
 from ..._data.frames import column_names, declared_categories, read_columns
 from ..._data.mixed import find_discrete_categories
 from ..._data.numeric import find_linear_functions
-from ..._data.supports import FARTHEST, MAX_SPIKES, SMALLEST_SHARE, hide_outside
+from ..._data.supports import FARTHEST, SMALLEST_SHARE, hide_outside
 from ..._data.transforms import TAIL_SOFTNESS, TransformedColumns, learn_transform
 from ..._kernels.gaussians import MIN_VARIANCE
 from ..._utils.log_weights import check_sample_weight, logsumexp_along
@@ -214,7 +214,8 @@ def find_cells(columns, codes):
     if not rounded:
         return None
     low, high, widths = np.full((3, len(codes), len(transforms)), np.nan)
-    spikes = np.full((len(transforms), MAX_SPIKES, 2), np.nan)
+    n_slots = max(1, *(len(transforms[j].spikes) for _, j in rounded))
+    spikes = np.full((len(transforms), n_slots, 2), np.nan)
     for k, j in rounded:
         transform, here = transforms[j], ~np.isnan(codes[:, j])
         z = codes[here, j]
