@@ -15,6 +15,8 @@ from .mixtures import FLOOR, Mixture, missing_patterns, student_scales, student_
 from .quadrature import joint_log_densities, take_cells
 
 MAX_CLUSTERING_ROWS = 3000
+MIN_TREE_ROWS, MAX_TREE_ROWS, MAX_TREE_WORK = 64, 256, 2**24  # squared rows times states
+MAX_FEATURE = 10.0  # absolute value of a number
 N_CLUSTERINGS = 3  # into two clusters; the best one is taken
 N_SHORT_ITERATIONS = 5
 TOLERANCE = 1e-4  # nats a row
@@ -212,7 +214,7 @@ def start_mixture(rows, n_components, prior, rng, is_projected=False):
 
     features, n_init = _features(rows), N_CLUSTERINGS if n_components == 2 else 1
     n_components = min(n_components, len(features))
-    labels, numbers = np.zeros(len(features), dtype=int), features[:, : len(rows.noise)]
+    labels = np.zeros(len(features), dtype=int)
     if n_components > 1:
         size = min(len(features), MAX_CLUSTERING_ROWS)
         subset = rng.choice(len(features), size, replace=False)
@@ -225,32 +227,116 @@ def start_mixture(rows, n_components, prior, rng, is_projected=False):
         with warnings.catch_warnings():  # fewer distinct rows than components are no problem
             warnings.simplefilter("ignore", ConvergenceWarning)
             labels = clusters.fit(features[subset], sample_weight=weights).predict(features)
-    resp = np.zeros((labels.max() + 1, len(labels)))
+    return _mixture_of_clusters(rows, labels, prior)
+
+
+def _mixture_of_clusters(rows, labels, prior):
+    """Return the mixture with a component for each cluster of rows, given their labels."""
+    resp, numbers = np.zeros((labels.max() + 1, len(labels))), np.nan_to_num(rows.numbers)
     resp[labels, np.arange(len(labels))] = rows.weights
-    resp = resp[resp.sum(axis=1) > 0]
+    resp, numbers = resp[resp.sum(axis=1) > 0], np.clip(numbers, -MAX_FEATURE, MAX_FEATURE)
     first = resp @ numbers
     second = np.stack([(numbers[w > 0.0].T * w[w > 0.0]) @ numbers[w > 0.0] for w in resp])
     return make_mixture(rows, rows.indicators(), resp, resp.sum(axis=1), first, second, prior)
 
 
-def fit_from_clusters(rows, n_components, prior, rng, n_iter, tol):
+class ClusterTree:
+    """Clusters of rows of states, for any number of clusters.
+
+    At first each row is a cluster. Then two clusters are merged again and again. They are those
+    whose union decreases the likelihood of the rows given their clusters least. Some dependences
+    need many classes. Clusters by distances are then often poor classes.
+
+    Parameters
+    ----------
+    rows : MixtureRows
+        Rows without numbers. With many of them, the clusters have a random subset, in which rows
+        with large weights are more probable.
+    rng : Generator
+        Random numbers.
+    is_random : bool, default=False
+        Whether the weights of the rows are multiplied by random numbers. The clusters of several
+        trees are different then.
+    """
+
+    def __init__(self, rows, rng, is_random=False):
+        size = np.sqrt(MAX_TREE_WORK / max(rows.n_states.sum(), 1))
+        size = int(np.clip(size, MIN_TREE_ROWS, MAX_TREE_ROWS))
+        order = np.argsort(rng.exponential(size=len(rows.X)) / np.maximum(rows.weights, 1e-10))
+        self.rows = rows.take(np.sort(order[:size]))
+        weights = self.rows.weights
+        weights = weights * rng.exponential(size=len(weights)) if is_random else weights
+        variable = np.repeat(np.arange((rows.n_states > 0).sum()), rows.n_states[rows.n_states > 0])
+        belongs = np.eye(variable.max(initial=-1) + 1)[variable]  # states to variables
+        totals = rows.weights @ rows.indicators() + 0.5
+        indicators = self.rows.indicators()
+        sums = np.concatenate(
+            [indicators, indicators @ belongs, np.ones((len(weights), 1))], axis=1
+        )
+        self._sums = sums * np.maximum(weights, 1e-10)[:, None]  # of states, variables and rows
+        added = totals / (belongs @ (totals @ belongs))  # as by the prior of the tables
+        self._added = np.concatenate([added, np.ones(belongs.shape[1]), np.zeros(1)])
+        self._signs = np.concatenate([np.ones(len(added)), -np.ones(belongs.shape[1]), np.ones(1)])
+        self._merges = self._merge()
+
+    def _find_scores(self, sums):
+        """Return the log-likelihood of the rows of each cluster, given its sums."""
+        return (sums * np.log(sums + self._added)) @ self._signs
+
+    def _merge(self):
+        """Return the pairs of clusters in the order in which the second joins the first."""
+        sums, n = self._sums.copy(), len(self._sums)
+        scores, losses, merges = self._find_scores(sums), np.full((n, n), np.inf), []
+        for a in range(n - 1):
+            rest = slice(a + 1, n)
+            losses[a, rest] = scores[a] + scores[rest] - self._find_scores(sums[a] + sums[rest])
+        losses = np.minimum(losses, losses.T)
+        is_left = np.ones(n, dtype=bool)
+        for _ in range(n - 1):
+            a, b = divmod(int(losses.argmin()), n)
+            merges.append((a, b))
+            is_left[b] = False
+            losses[b] = losses[:, b] = np.inf
+            sums[a] += sums[b]
+            scores[a] = self._find_scores(sums[a])
+            others = np.flatnonzero(is_left)
+            others = others[others != a]
+            merged = self._find_scores(sums[a] + sums[others])
+            losses[a, others] = losses[others, a] = scores[a] + scores[others] - merged
+        return merges
+
+    def start_mixture(self, n_components, prior):
+        """Return the mixture with a component for each of ``n_components`` clusters."""
+        labels = np.arange(len(self.rows.X))
+        for a, b in self._merges[: len(labels) - n_components]:
+            labels[labels == b] = a
+        return _mixture_of_clusters(self.rows, labels, prior)
+
+
+def fit_from_clusters(rows, n_components, prior, rng, n_iter, tol, tree=None):
     """Return the fitted mixture from initial clusters, and its scores as in ``fit_mixture``.
 
     If most variables are discrete, clusters of the rows can be nearly independent of the classes.
-    Clusters of principal components are compared with them after a few iterations.
+    Without numbers, the clusters of a tree are compared with them after a few iterations; otherwise
+    clusters of principal components. ``tree`` is a :class:`ClusterTree` of the rows, or None.
     """
-    start = start_mixture(rows, n_components, prior, rng)
-    if n_components > 1 and (rows.n_states > 0).mean() > 0.5:
-        starts = start, start_mixture(rows, n_components, prior, rng, is_projected=True)
+    starts = [start_mixture(rows, n_components, prior, rng)]
+    if n_components > 1 and not len(rows.noise):
+        tree = tree or ClusterTree(rows, rng)
+        if n_components <= len(tree.rows.X):
+            starts.append(tree.start_mixture(n_components, prior))
+    elif n_components > 1 and (rows.n_states > 0).mean() > 0.5:
+        starts.append(start_mixture(rows, n_components, prior, rng, is_projected=True))
+    if len(starts) > 1:
         fits = [fit_mixture(rows, start, prior, N_SHORT_ITERATIONS) for start in starts]
-        start = max(fits, key=lambda fit: fit[1][-1])[0]
-    return fit_mixture(rows, start, prior, n_iter, tol)
+        starts = [max(fits, key=lambda fit: fit[1][-1])[0]]
+    return fit_mixture(rows, starts[0], prior, n_iter, tol)
 
 
 def _features(rows):
     """Return the numbers, with means for missing ones, and scaled indicators of the states."""
     shares = rows.weights / rows.weights.sum()
-    parts = [np.clip(np.nan_to_num(rows.numbers), -10.0, 10.0)]
+    parts = [np.clip(np.nan_to_num(rows.numbers), -MAX_FEATURE, MAX_FEATURE)]
     for indicator in rows.one_hot():
         mean = shares @ indicator
         parts.append((indicator - mean) / np.sqrt(max((mean * (1 - mean)).sum(), 1e-3)))

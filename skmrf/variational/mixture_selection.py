@@ -1,6 +1,7 @@
 """Selection of the components and the shrinkage of a mixture by held-out rows."""
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -12,6 +13,7 @@ from .conditional_gaussians import add_conditional_gaussian
 from .expectation_maximization import (
     MIN_ROWS,
     TOLERANCE,
+    ClusterTree,
     Prior,
     fit_from_clusters,
     fit_mixture,
@@ -40,6 +42,7 @@ N_COMPONENTS = 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
 DIAGONALS = 0.0, 0.03, 0.1, 0.3, 0.6, 1.0  # candidates of Prior.diagonal
 FEW_ROWS_DIAGONALS = 1.0, 0.85, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.0
 NO_POOLING, COMPARED = 1e-6, (4, 8, 16)  # rows; numbers of components
+PATIENCE, PATIENCE_OF_TABLES = 2, 3  # numbers of components without improvement
 MIN_GAIN = 0.02  # nats a row
 COVARIANCES = 1.0, 0.3, 0.1, 0.0  # candidates of Prior.covariance, per number
 LARGE_COVARIANCES = 1.0, 2.0, 4.0, 8.0, 16.0  # further candidates in cross-validation
@@ -114,8 +117,10 @@ def _fit_starts(rows, n_components, prior, rng):
     n_parameters = n_components * (p * (p + 3) / 2 + np.maximum(rows.n_states - 1, 0).sum())
     allowed_loss = max(MAX_LOSS, LOSS_OF_PARAMETER * n_parameters / rows.weights.sum())
     tol = rows.scale_tolerance(TOLERANCE) if p else TABLE_TOLERANCE
-    for _ in range(MAX_STARTS if n_components > 1 else 1):
-        mixture, scores = fit_from_clusters(rows, n_components, prior, rng, MAX_ITERATIONS, tol)
+    for i in range(MAX_STARTS if n_components > 1 else 1):
+        tree = None if p or n_components == 1 else ClusterTree(rows, rng, is_random=i > 0)
+        options = MAX_ITERATIONS, tol, tree
+        mixture, scores = fit_from_clusters(rows, n_components, prior, rng, *options)
         fits.append((mixture, scores, has_converged(scores, tol, rows.has_few_rows)))
         best = max(scores[-1] for _, scores, _ in fits)
         kept = [fit for fit in fits if fit[1][-1] > best - allowed_loss]
@@ -224,6 +229,7 @@ class MixtureSelection:
         if n_components == "auto":
             paths = [k for k in N_COMPONENTS if k <= max(n / MIN_ROWS_OF_COMPONENT, 1)]
         shares = FEW_ROWS_DIAGONALS if has_few_rows else DIAGONALS
+        shares = shares if p else shares[:1]  # tables have no covariances
         if paths[0] == 1:
             one = 1, self._search_shares(1, np.inf, shares)
             if not has_few_rows:  # several components need at least as much shrinkage
@@ -233,7 +239,8 @@ class MixtureSelection:
             return one
         first = strengths[0][0] * max(p, 1) + 2.0
         second = self._search_shares(several[0], first, shares)
-        best, _ = _search([(k, second) for k in several], 2, self._score)
+        patience = PATIENCE if p else PATIENCE_OF_TABLES
+        best, _ = _search([(k, second) for k in several], patience, self._score)
         if p > 0 and not has_few_rows:
             best = self._compare_sizes(best, several)
         if has_few_rows:
@@ -319,17 +326,27 @@ class MixtureSelection:
             self._scores[candidate] = sum(rounded_score(m, r)(degrees) for m, r in fitted)
         return self._scores[candidate]
 
+    @cached_property
+    def _parts(self):
+        """Return the training rows, the held-out rows and a tree of clusters of each fold."""
+        parts, rng = [], np.random.default_rng(0)
+        for kept, out in self.folds:
+            rows = self.rows.take(kept).merge()
+            tree = None if len(rows.noise) else ClusterTree(rows, rng)
+            parts.append((rows, self.rows.take(out).merge(), tree))
+        return parts
+
     def _fit_folds(self, n_components, prior):
         """Return pairs of a mixture, learned from some of the rows, and the held-out rows."""
         limits = N_SELECTION_ITERATIONS, self.rows.scale_tolerance(SELECTION_TOLERANCE)
         fitted, starts = [], self._last.get(n_components, [None] * len(self.folds))
-        for (kept, out), start in zip(self.folds, starts, strict=True):
-            rows, rng = self.rows.take(kept).merge(), np.random.default_rng(0)
+        for (rows, out, tree), start in zip(self._parts, starts, strict=True):
             if start is None:
-                mixture, _ = fit_from_clusters(rows, n_components, prior, rng, *limits)
+                rng = np.random.default_rng(0)
+                mixture, _ = fit_from_clusters(rows, n_components, prior, rng, *limits, tree)
             else:
                 mixture, _ = fit_mixture(rows, start, prior, *limits)
-            fitted.append((mixture, self.rows.take(out).merge()))
+            fitted.append((mixture, out))
         if self.rows.has_few_rows:  # the next prior is similar
             self._last[n_components] = [mixture for mixture, _ in fitted]
         return fitted

@@ -1,4 +1,4 @@
-"""Tests of variational bounds of log Z: mean field and tree reweighting."""
+"""Tests of variational bounds of log Z, and of the classes of mixtures of tables."""
 
 import gzip
 import json
@@ -24,6 +24,15 @@ from skmrf.exact import elimination
 from skmrf.io import read_uai
 from skmrf.variational import bipartite, mean_field
 from skmrf.variational.belief_propagation import Propagation
+from skmrf.variational.expectation_maximization import (
+    ClusterTree,
+    MixtureRows,
+    Prior,
+    fit_from_clusters,
+    fit_mixture,
+    start_mixture,
+)
+from skmrf.variational.mixture_selection import learn_mixture
 from skmrf.variational.tree_reweighting import spanning_forests, tree_reweighted
 
 each_model = pytest.mark.parametrize("name", ZOO)
@@ -501,3 +510,74 @@ def test_mean_field_bound_of_layers_increases(seed):
             values.append(layer_bound(weights, visible[0], hidden[0], p, q))
         assert (np.diff(values) >= -1e-10).all()
         assert values[-1] < twins.log_sum(scores)
+
+
+def table_rows(X, n_states, weights=None):
+    weights = np.ones(len(X)) if weights is None else weights
+    return MixtureRows(X.astype(float), np.array(n_states), weights, np.zeros(0))
+
+
+def sums_of_dice(rng, n):
+    """Return rows of two dice with five and three sides, their sum and a noisy coin."""
+    X = np.stack([rng.integers(5, size=n), rng.integers(3, size=n)], axis=1)
+    coin = rng.random(n) < 0.2 + 0.1 * X[:, 1]
+    return np.column_stack([X, X.sum(axis=1), coin])
+
+
+def test_number_of_classes_of_tables_with_functions_of_columns(seed):
+    """A sum needs a class for each combination, and few classes give no idea of it."""
+    rng = np.random.default_rng(seed)
+    train, new = sums_of_dice(rng, 1500), sums_of_dice(rng, 1500)
+    share = np.array([0.2, 0.3, 0.4])
+    entropy = np.log(15.0) - (share * np.log(share) + (1 - share) * np.log(1 - share)).mean()
+    for run in range(4):
+        mixture, *_ = learn_mixture(
+            table_rows(train, [5, 3, 7, 2]), "auto", np.random.default_rng([seed, run])
+        )
+        assert mixture.log_density(new.astype(float)).mean() > -entropy - 0.1
+
+
+def test_classes_of_a_tree_are_better_than_clusters(seed):
+    rng, prior = np.random.default_rng(seed), Prior(2.0, 0.0)
+    rows = table_rows(sums_of_dice(rng, 600), [5, 3, 7, 2]).merge()
+    for k in (3, 6, 10, 15):
+        args = [np.random.default_rng(run) for run in range(5)]
+        clusters = [fit_mixture(rows, start_mixture(rows, k, prior, r), prior, 20) for r in args]
+        found = [fit_from_clusters(rows, k, prior, r, 20, 1e-4)[1][-1] for r in args]
+        assert min(found) > np.mean([scores[-1] for _, scores in clusters]) - 0.01
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_tree_merges_the_clusters_that_lose_least(missing, seed):
+    """Each union is the best of all unions by the log-likelihood, computed from its rows."""
+    rng, q = np.random.default_rng(seed), [2, 3, 4]
+    X = np.stack([rng.integers(n, size=12) for n in q], axis=1).astype(float)
+    X[rng.random(X.shape) < missing] = np.nan
+    rows = table_rows(X, q, rng.uniform(0.5, 2.0, size=12))
+    tree, labels = ClusterTree(rows, rng), np.arange(12)
+    shares = [rows.weights @ part + 0.5 for part in rows.one_hot()]
+
+    def score(members):
+        w, total = rows.weights[members], 0.0
+        for part, share in zip(rows.one_hot(), shares, strict=True):
+            counts = w @ part[members]
+            total += counts @ np.log((counts + share / share.sum()) / (counts.sum() + 1.0))
+        return total + w.sum() * np.log(w.sum())
+
+    for a, b in tree._merges:
+        losses = {}
+        for i, j in combinations(np.unique(labels), 2):
+            parts = np.flatnonzero(labels == i), np.flatnonzero(labels == j)
+            losses[i, j] = score(parts[0]) + score(parts[1]) - score(np.concatenate(parts))
+        assert losses[min(a, b), max(a, b)] == pytest.approx(min(losses.values()), abs=1e-8)
+        labels[labels == b] = a
+    for k in (1, 5, 12):
+        assert tree.start_mixture(k, Prior(2.0, 0.0)).n_components == k
+
+
+def test_tree_of_many_rows_has_some_of_them(seed):
+    rng = np.random.default_rng(seed)
+    rows = table_rows(rng.integers(4, size=(2000, 6)), [4] * 6)
+    trees = [ClusterTree(rows, np.random.default_rng(1), is_random=r) for r in (False, False, True)]
+    assert len(trees[0].rows.X) < 500
+    assert trees[0]._merges == trees[1]._merges != trees[2]._merges
