@@ -417,66 +417,79 @@ def _has_rare_end(values, frequencies, min_ratio):
     )
 
 
-def find_log_unseen(columns, known):
-    """Return the log-probability of a number that was not seen in fit, by column index.
+def find_log_unseen(columns, known, *, accepts_all=False):
+    """Return the log-probability of a category that was not seen in fit, by column index.
 
     It is that of one row of n + 1, if the column has n observed entries, and if few of them are the
-    smallest or the largest number. Otherwise new rows seldom have other numbers. The dict ``known``
-    has the categories of each column whose type and categories are detected.
+    smallest or the largest number. Otherwise new rows seldom have other numbers. With
+    ``accepts_all`` it is the same for all columns, also those of text. The dict ``known`` has the
+    categories of each column whose type and categories are detected.
     """
     found = {}
     for j, categories in known.items():
-        if categories.dtype.kind in "biuf":
-            x = columns[j][~missing_mask(columns[j])].astype(float)
-            _, counts = np.unique(x, return_counts=True)
-            if len(counts) < 2 or min(counts[0], counts[-1]) <= MAX_END_SHARE * counts.mean():
-                found[j] = -float(np.log1p(len(x)))
+        x, is_open = columns[j][~missing_mask(columns[j])], accepts_all
+        if categories.dtype.kind in "biuf" and not is_open:
+            _, counts = np.unique(x.astype(float), return_counts=True)
+            is_open = len(counts) < 2 or min(counts[[0, -1]]) <= MAX_END_SHARE * counts.mean()
+        if is_open:
+            found[j] = -float(np.log1p(len(x)))
     return found
 
 
-def find_unseen_numbers(encoder, columns):
-    """Return masks of the whole numbers that were not seen in fit, by column index.
+def find_unseen(encoder, columns):
+    """Return masks of the categories that were not seen in fit, by column index.
 
-    The columns are those of ``encoder.log_unseen``. Other unseen categories raise in ``encode``.
+    The columns are those of ``encoder.log_unseen``. Other unseen categories raise in ``encode``,
+    also those with another type, such as text in a column of numbers.
     """
     masks, known = {}, dict(zip(encoder.discrete.tolist(), encoder.categories, strict=True))
     for j in encoder.log_unseen:
         blank = blank_unseen(columns[j], known[j])
         if blank is not columns[j]:
             mask = missing_mask(blank) & ~missing_mask(columns[j])
-            x = np.array(columns[j][mask].tolist())
-            if x.dtype.kind in "biuf" and np.isfinite(x).all() and (x == np.floor(x)).all():
+            if _are_similar(columns[j][mask].tolist(), known[j]):
                 masks[j] = mask
     return masks
 
 
-def score_unseen_numbers(encoder, columns):
-    """Return the log-probability of the numbers of each row that were not seen in fit."""
+def _are_similar(values, known):
+    """Return whether values are whole numbers like known numbers, or have the types of others."""
+    if known.dtype.kind not in "biuf":
+        return {type(v) for v in values} <= {type(v) for v in known.tolist()}
+    x = np.array(values)
+    return bool(x.dtype.kind in "biuf" and np.isfinite(x).all() and (x == np.floor(x)).all())
+
+
+def score_unseen(encoder, columns):
+    """Return the log-probability of the categories of each row that were not seen in fit."""
     total = np.zeros(len(columns[0]))
-    for j, mask in find_unseen_numbers(encoder, columns).items():
+    for j, mask in find_unseen(encoder, columns).items():
         total[mask] += encoder.log_unseen[j]
     return total
 
 
-def hide_unseen_numbers(encoder, columns):
-    """Return columns in which the numbers that were not seen in fit are missing, and warn."""
-    masks, columns, shown = find_unseen_numbers(encoder, columns), list(columns), []
+def hide_unseen(encoder, columns):
+    """Return columns in which the categories that were not seen in fit are missing, and warn."""
+    masks, columns, shown = find_unseen(encoder, columns), list(columns), []
+    known = zip(encoder.discrete, encoder.categories, strict=True)
+    are_numbers = all(values.dtype.kind in "biuf" for j, values in known if j in masks)
     for j, mask in masks.items():
         shown.append(f"{columns[j][mask].tolist()[0]!r} in column {encoder.names[j]!r}")
         columns[j] = np.where(mask, None, columns[j].astype(object))
     if shown:
         dots = ", ..." * (len(shown) > N_SHOWN)
         warn_caller(
-            f"These numbers were not seen in fit: {', '.join(shown[:N_SHOWN])}{dots}. Each has the "
-            "probability of one training row in scores, and counts as missing in other queries. "
-            f"{GIVE_TYPE}{GIVE_ALL}."
+            f"These {'numbers' if are_numbers else 'categories'} were not seen in fit: "
+            f"{', '.join(shown[:N_SHOWN])}{dots}. Each has the probability of one training row in "
+            "scores, and counts as missing in other queries. "
+            f"{GIVE_TYPE if are_numbers else ''}{GIVE_ALL}."
         )
     return columns
 
 
 def encode_states(encoder, columns):
     """Return the state codes of the columns with categories; missing entries are nan."""
-    columns = hide_unseen_numbers(encoder, columns)
+    columns = hide_unseen(encoder, columns)
     names, read = ([v[j] for j in encoder.discrete] for v in (encoder.names, columns))
     codes = encode(read, encoder.categories, names, has_types=True)
     return np.where(codes == MISSING, np.nan, codes)

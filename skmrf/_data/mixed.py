@@ -22,7 +22,7 @@ from .column_types import (
     encode_states,
     find_detected,
     find_log_unseen,
-    find_unseen_numbers,
+    find_unseen,
     resolve_column_types,
 )
 from .frames import declared_categories
@@ -56,7 +56,7 @@ class Columns(TableEncoder):
     types : list of str
         Type of each column, such as "integer".
     log_unseen : dict of int to float
-        Log-probability of a number that was not seen in fit, for columns with detected categories.
+        Log-probability of a category not seen in fit, for columns with detected categories.
     """
 
     names: list
@@ -116,7 +116,9 @@ class Columns(TableEncoder):
         return ~np.isnan(X[:, self.continuous]) @ np.log(self.scale)
 
 
-def learn_columns(X, columns, names, column_types, categories, weights=None):
+def learn_columns(
+    X, columns, names, column_types, categories, weights=None, *, accepts_unseen=False
+):
     """Return an encoder fitted to training rows, given the types and categories of columns.
 
     Parameters
@@ -133,6 +135,8 @@ def learn_columns(X, columns, names, column_types, categories, weights=None):
         Categories of each categorical column.
     weights : ndarray of shape (n_rows,), optional
         Weight of each row of ``columns``.
+    accepts_unseen : bool, default=False
+        Whether queries can have other categories in all columns with detected ones.
 
     Returns
     -------
@@ -146,7 +150,7 @@ def learn_columns(X, columns, names, column_types, categories, weights=None):
     parts = zip(found.discrete.tolist(), found.categories, declared, strict=True)
     is_open = find_detected(column_types, names) if isinstance(categories, str) else ()
     known = {j: c for j, c, given in parts if given is None and j in is_open}
-    log_unseen = find_log_unseen(columns, known)
+    log_unseen = find_log_unseen(columns, known, accepts_all=accepts_unseen)
     return replace(found, types=types, log_unseen=log_unseen)
 
 
@@ -213,7 +217,7 @@ def restore_numbers(values, columns, encoder):
     ndarray of shape (n_rows, n_columns)
         The decoded rows.
     """
-    for j, mask in find_unseen_numbers(encoder, columns).items():
+    for j, mask in find_unseen(encoder, columns).items():
         values[mask, j] = columns[j][mask]
     for j, kind in enumerate(encoder.types):
         if kind not in DISCRETE_TYPES:

@@ -1,7 +1,6 @@
 """Tests of NNMRFBayesClassifier, and of copied and few rows of NNMRFClassifier."""
 
 import functools
-import pickle
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,6 @@ from estimator_models import (
     small,
     with_gap,
 )
-from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -269,18 +267,6 @@ def test_classes_of_frames(seed):
         model.predict(table.rename(columns={"kind": "sort"}))
 
 
-def test_clone_and_copy(iris):
-    X, y = iris
-    model = classes("tree").fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert_array_equal(clone(model).fit(X, y).predict_proba(X), model.predict_proba(X))
-    assert not hasattr(clone(model), "classes_")
-    density, classifier = NNMRFDensity().get_params(), NNMRFBayesClassifier().get_params()
-    shared = density.keys() & classifier.keys() - {"potentials"}
-    assert {name: density[name] for name in shared} == {name: classifier[name] for name in shared}
-
-
 def test_missing_entries_do_not_change_the_shrinkage(seed):
     y = np.repeat(np.arange(4), 100)
     X = line(400, seed, 2, 0.8) + 5.0 * y[:, None]
@@ -364,29 +350,6 @@ def test_rows_of_weight_zero_are_ignored(seed):
     assert_allclose(scaled.predict_proba(rows), right.predict_proba(rows), atol=0.02)
 
 
-# Reproducibility --------------------------------------------------------------------------
-
-
-@pytest.mark.long
-def test_same_seed_same_predictions(seed):
-    X, y = rings(80, seed)
-    X, y = with_missing_entries(X), np.where(y, "ring", "rest")
-    model = classes(random_state=seed).fit(X, y)
-    expected = model.predict_proba(X)
-    assert_array_equal(model.predict_proba(X), expected)
-    assert set(model.predict(X)) == {"ring", "rest"}
-    for again in (
-        pickle.loads(pickle.dumps(model)),
-        clone(model).fit(X, y),
-        classes(random_state=np.random.default_rng(seed)).fit(X, y),
-    ):
-        assert_array_equal(again.predict_proba(X), expected)
-    with parallel_config("threading", n_jobs=2):
-        threads = classes(random_state=seed, n_jobs=2).fit(X, y)
-    assert_array_equal(threads.predict_proba(X), expected)
-    assert (classes(random_state=seed + 1).fit(X, y).predict_proba(X) != expected).any()
-
-
 def test_missing_and_unknown_categories(seed):
     X, y = kinds(90, seed)
     table = pd.DataFrame({"size": X[:, 0], "kind": pd.Categorical(X[:, 1].astype(int).astype(str))})
@@ -397,6 +360,43 @@ def test_missing_and_unknown_categories(seed):
     assert_array_equal(model.predict_proba(rows), model.predict_proba(incomplete))
     with pytest.raises(ValueError, match="Column 'kind' has the category 'oak'"):
         model.predict(rows.assign(kind="oak"))
+
+
+def table_with_rare_categories(seed):
+    """Return a table of numbers, text and codes, and classes; two categories have one row each."""
+    X, y = kinds(90, seed)
+    kind = np.array(["ash", "elm", "oak"], dtype=object)[X[:, 1].astype(int)]
+    code = np.random.default_rng(seed).integers(2, size=90).astype(float)
+    kind[40], code[50] = "yew", 7.0
+    return pd.DataFrame({"size": X[:, 0], "kind": kind, "code": code}), y
+
+
+def test_unseen_categories_of_detected_columns_are_missing(seed):
+    table, y = table_with_rare_categories(seed)
+    model = NNMRFBayesClassifier("gaussian", random_state=0)
+    model.fit(table.drop(index=[40, 50]), np.delete(y, [40, 50]))
+    assert model.column_types_[1:] == ["categorical"] * 2
+    row = table.iloc[[3]].assign(kind="yew")
+    with pytest.warns(UserWarning, match=r"categories were not seen.* 'yew' in column 'kind'"):
+        found = model.predict_proba(row)
+    assert_allclose(found, model.predict_proba(row.assign(kind=None)), atol=1e-12)
+    with pytest.warns(UserWarning, match=r"numbers were not seen.*7\.0 in column 'code'"):
+        score = model.score_samples(row.assign(kind="elm", code=7.0))
+    known = model.score_samples(row.assign(kind="elm", code=None))
+    assert_allclose(score, known - np.log(89.0), atol=1e-12)
+    for wrong in ({"code": 1.5}, {"code": "ash"}, {"kind": 3}):
+        with pytest.raises(ValueError, match="not seen in fit"):
+            model.predict(row.assign(kind="elm").assign(**wrong))
+
+
+def test_cross_validation_with_rare_categories(seed):
+    table, y = table_with_rare_categories(seed)
+    model = NNMRFBayesClassifier("gaussian")
+    with pytest.warns(UserWarning, match="in column 'kind'"):
+        assert np.isfinite(cross_val_score(model, table, y, cv=3)).all()
+    model.set_params(column_types={"kind": "categorical"})
+    with pytest.raises(ValueError, match="Column 'kind' has the category 'yew'"):
+        cross_val_score(model, table, y, cv=3, error_score="raise")
 
 
 FAR_ROWS = {

@@ -17,9 +17,11 @@ import pandas as pd
 import pytest
 from estimator_models import SMALL as FEW_BYTES
 from estimator_models import assert_same as assert_same_model
-from estimator_models import bits, every, quick
+from estimator_models import bits, classes, every, quick, rings
+from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -511,3 +513,36 @@ def test_resumed_fits_have_the_same_log_z():
     parts = quick(12, max_bytes=FEW_BYTES, optimizer="adam").partial_fit(X).partial_fit(X)
     assert whole.log_partition_method_ == "ais"
     assert_array_equal(whole.score_samples(X), parts.score_samples(X))
+
+
+def test_copies_of_classifiers():
+    X, y = load_iris(return_X_y=True)
+    model = classes("tree").fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert_array_equal(clone(model).fit(X, y).predict_proba(X), model.predict_proba(X))
+    assert not hasattr(clone(model), "classes_")
+    density, classifier = NNMRFDensity().get_params(), NNMRFBayesClassifier().get_params()
+    shared = density.keys() & classifier.keys() - {"potentials"}
+    assert {name: density[name] for name in shared} == {name: classifier[name] for name in shared}
+
+
+@pytest.mark.long
+def test_same_seed_same_predictions_of_classes(seed):
+    X, y = rings(80, seed)
+    X, y = X.copy(), np.where(y, "ring", "rest")
+    X[::3, 1] = np.nan
+    model = classes(random_state=seed).fit(X, y)
+    expected = model.predict_proba(X)
+    assert_array_equal(model.predict_proba(X), expected)
+    assert set(model.predict(X)) == {"ring", "rest"}
+    for again in (
+        pickle.loads(pickle.dumps(model)),
+        clone(model).fit(X, y),
+        classes(random_state=np.random.default_rng(seed)).fit(X, y),
+    ):
+        assert_array_equal(again.predict_proba(X), expected)
+    with parallel_config("threading", n_jobs=2):
+        threads = classes(random_state=seed, n_jobs=2).fit(X, y)
+    assert_array_equal(threads.predict_proba(X), expected)
+    assert (classes(random_state=seed + 1).fit(X, y).predict_proba(X) != expected).any()

@@ -258,7 +258,9 @@ class NNMRFBayesClassifier(DensityClassifier):
         if len(kept) < len(y):
             rows, y, weights = [c[kept] for c in rows], y[kept], sums / sums.max()
         names, types = column_names(self), self.column_types
-        columns = learn_columns(X, rows, names, types, self.categories, weights)
+        columns = learn_columns(
+            X, rows, names, types, self.categories, weights, accepts_unseen=True
+        )
         classes, labels = np.unique(y, return_inverse=True)
         check_flag("transform_columns", self.transform_columns)
         cells = find_cells(columns, rows)

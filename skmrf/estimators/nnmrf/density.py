@@ -4,7 +4,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..._data.column_types import score_unseen_numbers
+from ..._data.column_types import score_unseen
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import learn_columns, standardise
 from ..._data.supports import score_outside
@@ -348,7 +348,7 @@ class NNMRFDensity(TableDensity):
         """
         codes = self._encode(X)
         rows = self._columns.read(self, X)
-        unseen = score_unseen_numbers(self._columns, rows)
+        unseen = score_unseen(self._columns, rows)
         if self._is_gaussian:
             outside = score_outside(self._columns, rows)
             return log_densities(self.mixture_, self._columns, codes) + outside + unseen

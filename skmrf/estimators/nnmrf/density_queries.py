@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._data.categories import to_floats
 from ..._data.classes import cell_points
-from ..._data.column_types import hide_unseen_numbers, score_unseen_numbers
+from ..._data.column_types import hide_unseen, score_unseen
 from ..._data.mixed import restore_numbers
 from ..._data.transforms import ColumnTransform, TransformedColumns
 from ..._utils.parameters import check_choice, check_generator, check_number
@@ -205,8 +205,8 @@ class DensityClassifier(TableClassifier):
         ----------
         X : array-like or frame of shape (n_samples, n_features)
             Rows of numbers and categories. Missing entries (nan, None or NA) are integrated out.
-            A whole number that is not among detected categories has the probability of one
-            training row, with a warning.
+            A category that is not among detected categories has the probability of one training
+            row in each class, with a warning.
 
         Returns
         -------
@@ -218,7 +218,7 @@ class DensityClassifier(TableClassifier):
         rows, encoder = self._columns.read(self, X), self._columns
         with np.errstate(divide="ignore"):
             parts = self._current_densities(), np.log(self.class_prior_)
-        unseen, rows = score_unseen_numbers(encoder, rows), hide_unseen_numbers(encoder, rows)
+        unseen, rows = score_unseen(encoder, rows), hide_unseen(encoder, rows)
         logs = []
         for columns in cell_points(rows, encoder, self._cells):
             codes = encoder.encode(columns)
@@ -246,9 +246,9 @@ class DensityClassifier(TableClassifier):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, n_features)
-            Rows of numbers and categories. nan, None and NA are missing entries. Categories that
-            were not seen during fit raise a ValueError. Whole numbers count as missing, with a
-            warning, if the categories are detected and the smallest or the largest of them is rare.
+            Rows of numbers and categories. nan, None and NA are missing entries. A category that
+            was not seen during fit counts as missing, with a warning. It raises a ValueError if
+            the type or the categories of its column are given or declared.
 
         Returns
         -------
