@@ -259,11 +259,14 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
             paths.append(_follow_path(path_learner, rule, splits, parameters, rng))
     best, (folds, fits, choice) = choose_path(paths)
     refined = None
-    fold = folds[0] if is_incomplete else folds[0]._replace(train=splits[0][0])  # all its rows
+    if not is_incomplete:
+        paths = [_with_all_rows(path, splits[0][0]) for path in paths]
     if choice and is_refinable and not fits.interrupted:
-        refined, fits = _refine(fits, choice, fold, parameters)
+        best, refined, is_interrupted = _refine(paths, best, parameters)
+        folds, fits, choice = paths[best]
+        fits = fits._replace(interrupted=is_interrupted)
     if choice and refined is None and not is_likelihood:
-        choice = _check_likelihood(fits, fold, choice, path_learner, parameters)
+        choice = _check_likelihood(fits, paths[best].folds[0], choice, path_learner, parameters)
     n_rows, weights = effective_rows(data), held_out_weights(folds)
     gains, errors = gain_over_reference(fits.row_scores, weights)
     path = RegularizationPath(
@@ -304,23 +307,32 @@ def _follow_path(learner, rule, splits, parameters, rng):
     return path
 
 
-def _refine(fits, choice, fold, parameters):
-    """Refine the chosen model of a fold; return the best refinement, or None, and the fits."""
-    learner, n_rows = _refinement.make_learner(), effective_rows(fold.train)
-    centre = _centre(fold.reference, parameters)
-    parameters = _refinement.parameters_of(parameters, fold.reference)
+def _with_all_rows(path, train):
+    """Return a path with all training rows of its first fold."""
+    return path._replace(folds=[path.folds[0]._replace(train=train), *path.folds[1:]])
 
-    def settings_at(strength):
-        """Return the settings of a refinement."""
-        settings = parameters.settings(
-            learner, fold.reference, fold.train, alpha=strength / n_rows, centre=centre,
-            interruptible=False,
-        )  # fmt: skip
-        return replace(settings, complete=False)
 
-    given = fits.energies[choice], fits.strengths[choice], settings_at, fold
-    refined, is_interrupted = _refinement.choose(*given)
-    return refined, fits._replace(interrupted=is_interrupted)
+def _refine(paths, best, parameters):
+    """Refine the chosen model of each path in its first fold, the best path first.
+
+    Returns
+    -------
+    index : int
+        Index of the path whose refined model is best.
+    refined : Refined or None
+        Best refinement, or None.
+    is_interrupted : bool
+        Whether Ctrl-C ended the refinement.
+    """
+    order = [best, *(k for k, path in enumerate(paths) if k != best and path.choice)]
+    references = [path.folds[0].reference.without_zero_tables() for path in paths]
+    tree = paths[int(np.argmax([len(p0.cliques) for p0 in references]))].folds[0].reference
+    searches = []
+    for path in (paths[k] for k in order):
+        centre = _centre(path.folds[0].reference, parameters)
+        searches.append(_refinement.make_search(path, tree, parameters, centre))
+    index, refined, is_interrupted = _refinement.choose(searches)
+    return order[index], refined, is_interrupted
 
 
 def _fit_path(learner, folds, parameters):

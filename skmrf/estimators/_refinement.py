@@ -14,6 +14,7 @@ from ..exact import expectations
 from ..learners import PCD
 from ..likelihood import ais
 from ..samplers.enumerated_states import mode_bound
+from ..training.data_moments import effective_rows
 from ..training.preconditioning import (
     MatrixPreconditioner,
     PreconditionedSGD,
@@ -199,8 +200,73 @@ def make_learner():
     return PCD(n_chains=N_CHAINS, n_sweeps=1, n_annealed=N_ANNEALED)
 
 
-def choose(start, strength, settings, fold):
-    """Refine the model of a fold at several penalty strengths, and return the best model.
+def make_search(path, tree, parameters, centre):
+    """Return the search for the penalty strength of a refinement of a path's chosen model.
+
+    Parameters
+    ----------
+    path : ChosenPath
+        Path of pseudo-likelihood. Its first fold has the rows.
+    tree : FactorGraph
+        Reference model from which annealing for log Z starts.
+    parameters : TrainingParameters
+        Parameters of the estimator.
+    centre : dict of str to ndarray or None
+        Parameters towards which the penalty shrinks, or None for zero.
+
+    Returns
+    -------
+    StrengthSearch
+        Search that has not started.
+    """
+    fold, fits, learner = path.folds[0], path.fits, make_learner()
+    n_rows, parameters = effective_rows(fold.train), parameters_of(parameters, fold.reference)
+
+    def settings_at(strength):
+        """Return the settings of a refinement."""
+        settings = parameters.settings(
+            learner, fold.reference, fold.train, alpha=strength / n_rows, centre=centre,
+            interruptible=False,
+        )  # fmt: skip
+        return replace(settings, complete=False)
+
+    given = fits.energies[path.choice], fits.strengths[path.choice]
+    return StrengthSearch(*given, settings_at, fold, tree)
+
+
+def choose(searches):
+    """Refine models of a fold at several penalty strengths, and return the best model.
+
+    Parameters
+    ----------
+    searches : list of StrengthSearch
+        Searches around different reference models. Only the one whose first refined model has the
+        highest log-likelihood of the held-out rows continues.
+
+    Returns
+    -------
+    index : int
+        Index of this search.
+    refined : Refined or None
+        Its best refined model. None if the model of pseudo-likelihood or the reference model is
+        clearly better. The log-likelihood of a refined model has the upper limit of log Z, that of
+        the others its value. So errors of log Z do not favour refined models.
+    is_interrupted : bool
+        Whether Ctrl-C ended the choice.
+    """
+    index = 0
+    try:
+        for search in searches:
+            search.start()
+        index = int(np.argmax([search.score for search in searches]))
+        searches[index].run()
+    except KeyboardInterrupt:
+        return index, searches[index].best, True
+    return index, searches[index].best, False
+
+
+class StrengthSearch:
+    """Search for the penalty strength of a refinement with the best score of held-out rows.
 
     Refinement starts at the better one of the model of pseudo-likelihood and the reference model,
     because pseudo-likelihood can find modes far from the rows. The first refined model is refused
@@ -209,7 +275,7 @@ def choose(start, strength, settings, fold):
 
     Parameters
     ----------
-    start : FactorGraph
+    energy : FactorGraph
         Model of pseudo-likelihood.
     strength : float
         Penalty strength of this model times the number of rows.
@@ -217,43 +283,8 @@ def choose(start, strength, settings, fold):
         Function that returns the settings of the training loop for a strength.
     fold : Fold
         Complete training rows, held-out rows and reference model.
-
-    Returns
-    -------
-    Refined or None
-        Best refined model. None if the model of pseudo-likelihood or the reference model is
-        clearly better. The log-likelihood of a refined model has the upper limit of log Z, that of
-        the others its value. So errors of log Z do not favour refined models.
-    is_interrupted : bool
-        Whether Ctrl-C ended the choice.
-    """
-    exact = fold.reference.without_zero_tables()
-    log_z = expectations.exact_model(exact).log_partition(exact)
-    rows, weights = fold.test.X, held_out_weights([fold])
-    first = start.log_potential(rows) - quick_log_partition(start, fold.reference)[0]
-    rivals = [(fold.reference, fold.reference.log_potential(rows) - log_z), (start, first)]
-    first = max(rivals, key=lambda rival: float(weights @ rival[1]))
-    search = StrengthSearch(fold, settings, *first)
-    try:
-        search.run(strength)
-    except KeyboardInterrupt:
-        return search.best, True
-    return search.best, False
-
-
-class StrengthSearch:
-    """Search for the penalty strength of a refinement with the best score of held-out rows.
-
-    Parameters
-    ----------
-    fold : Fold
-        Complete training rows, held-out rows and reference model.
-    settings : callable
-        Function that returns the settings of the training loop for a strength.
-    energy : FactorGraph
-        Model at which the first refinement starts.
-    row_scores : ndarray of shape (n_held_out,)
-        Log-likelihoods of the held-out rows by this model, in nats.
+    tree : FactorGraph
+        Reference model from which annealing for log Z starts.
 
     Attributes
     ----------
@@ -261,24 +292,42 @@ class StrengthSearch:
         Best refined model. None if the first model is clearly better.
     """
 
-    def __init__(self, fold, settings, energy, row_scores):
-        self.fold, self.settings, self.best = fold, settings, None
-        self.energy, self.row_scores = energy, row_scores
+    def __init__(self, energy, strength, settings, fold, tree):
+        self.energy, self.strength, self.settings = energy, strength, settings
+        self.fold, self.tree, self.best = fold, tree, None
+        self.row_scores = None
 
-    def run(self, strength):
-        """Compare strengths, starting with a given one.
+    def start(self):
+        """Find the first model, and refine it at the first strength."""
+        rows, reference = self.fold.test.X, self.fold.reference
+        exact = reference.without_zero_tables()
+        log_z = expectations.exact_model(exact).log_partition(exact)
+        scores = reference.log_potential(rows) - log_z
+        log_z, _ = quick_log_partition(self.energy, self.tree)
+        self.row_scores = self.energy.log_potential(rows) - log_z
+        if self._weights @ scores >= self.score:
+            self.energy, self.row_scores = reference, scores
+        self._compare(self.strength, -CLEAR_LOSS)
+
+    @property
+    def score(self):
+        """Mean log-likelihood of a held-out row by the best model, in nats."""
+        return float(self._weights @ self.row_scores)
+
+    def run(self):
+        """Compare other strengths.
 
         Weaker penalties follow in large steps while they are clearly better. If the last one was
         neither clearly better nor clearly worse, one in a small step follows. If none is better,
         stronger ones follow in small steps.
         """
-        self._compare(strength, -CLEAR_LOSS)
+        first = self.strength
         if self.best is not None:
-            gain = self._follow(strength / LARGE_STEP**k for k in range(1, 1 + N_STEPS))
+            gain = self._follow(first / LARGE_STEP**k for k in range(1, 1 + N_STEPS))
             if -CLEAR_LOSS < gain <= MIN_GAIN:
                 self._follow([self.best.strength / SMALL_STEP])
-        if self.best is None or self.best.strength == strength:
-            self._follow(strength * SMALL_STEP**k for k in range(1, 1 + N_STEPS))
+        if self.best is None or self.best.strength == first:
+            self._follow(first * SMALL_STEP**k for k in range(1, 1 + N_STEPS))
 
     def _follow(self, strengths):
         """Refine the best model at each strength while it becomes clearly better.
@@ -307,15 +356,18 @@ class StrengthSearch:
         energy = _refine(self.energy, self.fold.train, self.settings(strength))
         if energy is None:
             return -np.inf
-        _, upper = quick_log_partition(energy, self.fold.reference)
+        _, upper = quick_log_partition(energy, self.tree)
         row_scores = energy.log_potential(self.fold.test.X) - upper
-        weights = held_out_weights([self.fold])
-        gains, errors = gain_over_reference([self.row_scores, row_scores], weights)
+        gains, errors = gain_over_reference([self.row_scores, row_scores], self._weights)
         gain = gains[1] / errors[1] if errors[1] > 0.0 else 0.0
         if gain > least_gain:
             self.best = Refined(strength, energy)
             self.energy, self.row_scores = energy, row_scores
         return float(gain)
+
+    @property
+    def _weights(self):
+        return held_out_weights([self.fold])
 
 
 def _refine(energy, data, settings):

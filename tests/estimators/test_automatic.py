@@ -14,6 +14,7 @@ from zoo import brute
 from skmrf import RBM, BoltzmannMachine, DiscreteMRF
 from skmrf._utils.rows import Batch
 from skmrf.datasets import fetch_density_benchmark, make_ising
+from skmrf.energies import FactorGraph
 from skmrf.estimators import _automatic, _refinement, _weight_decay
 from skmrf.inference import sample
 from skmrf.learners import CD, PCD, Exact, PseudoLikelihood
@@ -156,8 +157,7 @@ def test_refinement_by_persistent_chains(is_incomplete, seed):
 
 
 @pytest.mark.long
-def test_a_dense_model_of_many_columns_is_not_shrunk_towards_a_tree(seed, monkeypatch):
-    monkeypatch.setattr(_automatic, "PATH_ITERATIONS", 10)
+def test_a_dense_model_of_many_columns_is_not_shrunk_towards_a_tree(seed):
     rng = np.random.default_rng(seed)
     logits = rng.normal(0.0, 1.5, (1600, 1)) + rng.normal(-1.0, 1.0, 75)  # a common factor
     X = (rng.random(logits.shape) < 1.0 / (1.0 + np.exp(-logits))).astype(int)
@@ -167,7 +167,7 @@ def test_a_dense_model_of_many_columns_is_not_shrunk_towards_a_tree(seed, monkey
 
 
 @pytest.mark.parametrize(
-    ("gains", "best"),  # gains over the first model in standard errors, by log10 of the strength
+    ("gains", "best"),  # in standard errors, by log10 of the strength
     [
         ({0: 3, -1: 1, -0.5: 1, 0.5: 1}, 0),
         ({0: -1.5, -1: -5, 0.5: -3}, 0),  # a tie with pseudo-likelihood
@@ -188,9 +188,10 @@ def test_search_for_the_strength_of_a_refinement(gains, best, monkeypatch):
 
     monkeypatch.setattr(_refinement, "_refine", refine)
     monkeypatch.setattr(_refinement, "quick_log_partition", lambda *_: (0.0, 0.0))
-    fold = regularization.Fold(None, Batch(np.zeros((n, 1), dtype=int)), None)
-    search = _refinement.StrengthSearch(fold, lambda s: round(np.log10(s), 9), None, np.zeros(n))
-    search.run(1.0)
+    first, worst = (FactorGraph([2], [(0,)], [[c, -c]]) for c in (0.0, -10.0))
+    fold = regularization.Fold(None, Batch(np.zeros((n, 1), dtype=int)), worst)
+    search = _refinement.StrengthSearch(first, 1.0, lambda s: round(np.log10(s), 9), fold, None)
+    _refinement.choose([search])
     assert sorted(compared) == sorted(gains)
     assert (search.best and round(np.log10(search.best.strength), 9)) == best
 
