@@ -68,6 +68,8 @@ class Plan(NamedTuple):
         Whether Ctrl-C ended the choice of alpha.
     is_refined : bool
         Whether the learner makes preconditioned steps from a model of pseudo-likelihood.
+    tree : FactorGraph or None
+        Reference model from which annealing for log Z starts; it has edges if there is such a one.
     """
 
     learner: Any
@@ -78,6 +80,7 @@ class Plan(NamedTuple):
     data: Any
     interrupted: bool = False
     is_refined: bool = False
+    tree: FactorGraph | None = None
 
     def centre(self, parameters):
         """Return the parameters towards which the penalty shrinks, or None for zero."""
@@ -165,7 +168,7 @@ def plan_fit(energy, data, learner, parameters, names, drop_zero_tables=False):
     )
     if drop_zero_tables and plan.alpha == np.inf:
         small = plan.reference.without_zero_tables()
-        return plan._replace(start=small, reference=small)
+        return plan._replace(start=small, reference=small, tree=small)
     return plan
 
 
@@ -260,9 +263,11 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     best, (folds, fits, choice) = choose_path(paths)
     refined = None
     if not is_incomplete:
-        paths = [_with_all_rows(path, splits[0][0]) for path in paths]
+        paths = [path.with_train(splits[0][0]) for path in paths]
+    references = [path.folds[0].reference for path in paths]
+    with_edges = int(np.argmax([len(p0.without_zero_tables().cliques) for p0 in references]))
     if choice and is_refinable and not fits.interrupted:
-        best, refined, is_interrupted = _refine(paths, best, parameters)
+        best, refined, is_interrupted = _refine(paths, best, references[with_edges], parameters)
         folds, fits, choice = paths[best]
         fits = fits._replace(interrupted=is_interrupted)
     if choice and refined is None and not is_likelihood:
@@ -276,15 +281,16 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
         "log-likelihood" if is_likelihood else "pseudo-log-likelihood",
     )
     reference = rules[best](data)
+    tree = reference if best == with_edges else rules[with_edges](data)
     if refined is not None:
         start = _shift(reference, refined.energy, folds[0].reference)
         alpha, learner = refined.strength / n_rows, _refinement.make_learner()
-        return Plan(learner, alpha, start, reference, path, data, fits.interrupted, True)
+        return Plan(learner, alpha, start, reference, path, data, fits.interrupted, True, tree)
     start = reference
     if choice and len(folds) == 1:
         start = _shift(reference, fits.energies[choice], folds[0].reference)
     alpha = fits.strengths[choice] / n_rows
-    plan = Plan(learner, alpha, start, reference, path, data, fits.interrupted)
+    plan = Plan(learner, alpha, start, reference, path, data, fits.interrupted, tree=tree)
     return impute_and_refit(plan, parameters)
 
 
@@ -307,12 +313,7 @@ def _follow_path(learner, rule, splits, parameters, rng):
     return path
 
 
-def _with_all_rows(path, train):
-    """Return a path with all training rows of its first fold."""
-    return path._replace(folds=[path.folds[0]._replace(train=train), *path.folds[1:]])
-
-
-def _refine(paths, best, parameters):
+def _refine(paths, best, tree, parameters):
     """Refine the chosen model of each path in its first fold, the best path first.
 
     Returns
@@ -325,8 +326,6 @@ def _refine(paths, best, parameters):
         Whether Ctrl-C ended the refinement.
     """
     order = [best, *(k for k, path in enumerate(paths) if k != best and path.choice)]
-    references = [path.folds[0].reference.without_zero_tables() for path in paths]
-    tree = paths[int(np.argmax([len(p0.cliques) for p0 in references]))].folds[0].reference
     searches = []
     for path in (paths[k] for k in order):
         centre = _centre(path.folds[0].reference, parameters)

@@ -97,8 +97,7 @@ class DiscreteMRF(VisibleEstimator):
         is then half the squared distance from a reference model: a Chow-Liu tree, a part of its
         edges, or independent columns, whichever has the highest likelihood on held-out rows.
         Without missing entries, penalised fits decide between the best of these and independent
-        columns. A refinement by "pcd" compares up to five strengths, from ten times to a hundredth
-        of this.
+        columns. A refinement by "pcd" compares up to six strengths around the chosen one.
         If no strength is better than the reference model, ``alpha_`` is inf and the fitted model is
         the reference model. In :meth:`partial_fit` it is 1 divided by the rows of the first call.
     batch_size : int, default=256
@@ -388,12 +387,13 @@ class DiscreteMRF(VisibleEstimator):
             min_gain=0.0 if plan.reference is None else FINAL_GAIN,
         )
         if plan.is_refined:
-            settings = final_settings(settings, session.energy, data, plan.reference)
+            settings = final_settings(settings, session.energy, data, plan.tree)
         choices = {
             "categories_": encoder.categories,
             "learner_": plan.learner,
             "alpha_": plan.alpha,
             "reference_": plan.reference,
+            "_tree": plan.tree,
             "regularization_path_": plan.path,
             "_model_parameters": hash_parameters(self, MODEL_PARAMETERS),
             **rows_of_log_partition(data, np.random.default_rng(0)),
@@ -428,6 +428,7 @@ class DiscreteMRF(VisibleEstimator):
             fitted.get("reference_"),
             fitted.get("regularization_path_"),
             data,
+            tree=fitted.get("_tree"),
         )
         return continue_plan(previous, learner, parameters)
 
@@ -479,7 +480,7 @@ class DiscreteMRF(VisibleEstimator):
     def _compute_log_partition(self):
         return estimate_log_partition(
             self.energy_,
-            vars(self).get("reference_"),
+            vars(self).get("_tree"),
             start=self._reverse_starts(),
             target_width=self._target_width(),
             max_bytes=self.max_bytes,

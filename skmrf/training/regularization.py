@@ -96,6 +96,10 @@ class ChosenPath(NamedTuple):
     fits: PathFits
     choice: int
 
+    def with_train(self, train):
+        """Return the path with other training rows of its first fold."""
+        return self._replace(folds=[self.folds[0]._replace(train=train), *self.folds[1:]])
+
 
 def choose_strength(fits, folds):
     """Choose a penalty strength, or the reference model.

@@ -495,7 +495,8 @@ def test_refinement_starts_at_the_reference_if_it_is_better(monkeypatch, seed):
     far = reference.with_theta({"log_potentials": reference.flat + noise})
     monkeypatch.setattr(_refinement, "N_UPDATES", 50)
     fits = regularization.PathFits([np.inf, strength], [], [reference, far])
-    refined, _ = _automatic._refine(fits, 1, fold, TrainingParameters.of(DiscreteMRF()))
+    paths = [regularization.ChosenPath([fold], fits, 1)]
+    refined = _automatic._refine(paths, 0, reference, TrainingParameters.of(DiscreteMRF()))[1]
     energies, codes = (refined.energy, reference), fold.test.X
     scores = [DiscreteMRF.from_energy(e).score(codes) for e in energies]
     assert scores[0] > scores[1] + 0.3

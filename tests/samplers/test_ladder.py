@@ -450,7 +450,7 @@ def test_modes_far_from_the_rows_raise_log_z(seed, monkeypatch):
     value, upper = _refinement.quick_log_partition(energy, reference)
     assert ones <= value <= upper
     model = DiscreteMRF.from_energy(energy).set_params(max_bytes=2**20)
-    model.reference_ = reference
+    model._tree = reference
     monkeypatch.setitem(ais.__globals__, "MAX_UPDATES", 1e8)
     with pytest.warns(ConvergenceWarning, match="log Z has not converged"):
         lower, upper = model.log_partition_interval_
