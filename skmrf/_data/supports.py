@@ -247,7 +247,7 @@ def _are_isolated(values, counts, step):
 def log_rounded_density(transform, x):
     """Return the log of the mean density of the values that are rounded to each value."""
     low, high = (x + sign * transform.step / 2 for sign in (-1, 1))
-    low, high = (transform._standardise(transform._curve(ends)[0]) for ends in (low, high))
+    low, high = (transform.standardise(transform.curve(ends)[0]) for ends in (low, high))
     is_upper = low > 0  # the difference of shares near 1 is inaccurate
     log_more = log_ndtr(np.where(is_upper, -low, high))
     log_less = log_ndtr(np.where(is_upper, -high, low))
@@ -257,8 +257,8 @@ def log_rounded_density(transform, x):
 
 def reaches_far(transform, x):
     """Return whether normal samples would be far from all values, as with values in two groups."""
-    z, width = transform._standardise(transform._curve(x)[0]), MAX_REACH * np.ptp(x)
+    z, width = transform.standardise(transform.curve(x)[0]), MAX_REACH * np.ptp(x)
     ends = ndtri([0.5 / len(x), 1.0 - 0.5 / len(x)])  # of as many samples as values
     is_usual = [z.min() <= ends[0] + MAX_SHORTFALL, z.max() >= ends[1] - MAX_SHORTFALL]
-    low, high = transform._invert(np.where(is_usual, 0.0, ends))
+    low, high = transform.invert(np.where(is_usual, 0.0, ends))
     return low < x.min() - width or high > x.max() + width

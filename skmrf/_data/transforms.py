@@ -115,7 +115,7 @@ class ColumnTransform:
 
     def forward(self, x):
         """Return the transformed values; values outside the bounds are -1e100 or 1e100."""
-        z = np.asarray(self._standardise(self._curve(x)[0]))
+        z = np.asarray(self.standardise(self.curve(x)[0]))
         for sign, bound, is_soft in self._bounds:
             with np.errstate(over="ignore"):
                 shares = np.asarray(sign * (x - bound) / (self.scale * self.least))
@@ -134,7 +134,8 @@ class ColumnTransform:
         lowest, highest = self.extremes
         return np.clip(z, lowest - BEYOND, highest + BEYOND) if self._bounds else z
 
-    def _standardise(self, raw):
+    def standardise(self, raw):
+        """Return transformed values with mean 0 and variance 1, given those before."""
         return np.clip((raw - self.mean) / self.deviation, -FARTHEST, FARTHEST)
 
     @property
@@ -154,14 +155,14 @@ class ColumnTransform:
 
         The value has the opposite sign at an upper bound.
         """
-        raw, _ = self._curve(bound + sign * self.scale * self.least)
-        limit = sign * self._standardise(raw)
+        raw, _ = self.curve(bound + sign * self.scale * self.least)
+        limit = sign * self.standardise(raw)
         return limit, np.sqrt(2 / np.pi) / erfcx(max(-limit, 0.0) / np.sqrt(2))
 
     def log_slope(self, z):
         """Return the log-derivative of the transform at transformed values, 0 for nan."""
         z = np.where(np.isnan(z), 0.0, z)
-        slopes = np.asarray(self._curve(self._invert(z))[1] - np.log(self.deviation))
+        slopes = np.asarray(self.curve(self.invert(z))[1] - np.log(self.deviation))
         for sign, bound, is_soft in self._bounds:
             limit, rate = self._tail(sign, bound)
             is_near, scale = sign * z < limit, rate * self.scale * self.least
@@ -183,7 +184,7 @@ class ColumnTransform:
 
     def restore(self, z):
         """Convert transformed values to the column's units without rounding."""
-        x = np.asarray(self._invert(z))
+        x = np.asarray(self.invert(z))
         for sign, bound, is_soft in self._bounds:
             limit, rate = self._tail(sign, bound)
             is_near = sign * z < limit
@@ -198,7 +199,8 @@ class ColumnTransform:
         place = np.clip(np.searchsorted(known, x - self.step / 2), 0, len(known) - 1)
         return np.where(np.abs(known[place] - x) < self.step / 4, known[place], x)
 
-    def _invert(self, z):
+    def invert(self, z):
+        """Return the values whose standardised transforms are given, without tails at bounds."""
         raw, t, excess = np.asarray(z) * self.deviation + self.mean, self.softness, 0.0
         if np.isfinite(self.start):
             last, log_slope = self._curve_without_tail(self.start)
@@ -217,7 +219,7 @@ class ColumnTransform:
     def _width(self):
         return (self.high - self.low) / self.scale
 
-    def _curve(self, x):
+    def curve(self, x):
         """Return the values and the log-derivatives of the transform before standardisation."""
         raw, log_slope = self._curve_without_tail(np.minimum(x, self.start))
         if np.isinf(self.start):
@@ -306,8 +308,8 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False, is_detected=
 
 def _with_tail(transform, z):
     """Return the transform with a logarithmic tail above a transformed value."""
-    start = float(transform._invert(z))
-    slope = np.exp(transform._curve(start)[1]) / transform.deviation
+    start = float(transform.invert(z))
+    slope = np.exp(transform.curve(start)[1]) / transform.deviation
     length = min(start - transform.low, MAX_LENGTH / slope)
     return replace(transform, start=start, length=length) if start < LARGEST else transform
 
@@ -350,7 +352,7 @@ def _select_softness(x, weights, parts, is_linear):
     most = MAX_SOFTNESS if np.isfinite(parts["high"]) else np.inf
     for softness in candidates[:1] if is_linear else candidates:
         transform = ColumnTransform(**parts, softness=min(softness, most))
-        raw, log_slope = transform._curve(x)
+        raw, log_slope = transform.curve(x)
         mean = np.average(raw, weights=weights)
         variance = np.average((raw - mean) ** 2, weights=weights)
         variance = max(variance, (ROUNDING * mean) ** 2, 1e-300)
