@@ -455,9 +455,14 @@ def find_unseen(encoder, columns):
 def _are_similar(values, known):
     """Return whether values are whole numbers like known numbers, or have the types of others."""
     if known.dtype.kind not in "biuf":
-        return {type(v) for v in values} <= {type(v) for v in known.tolist()}
+        types, others = ({type(_unwrap(v)) for v in part} for part in (known.tolist(), values))
+        return others <= types
     x = np.array(values)
     return bool(x.dtype.kind in "biuf" and np.isfinite(x).all() and (x == np.floor(x)).all())
+
+
+def _unwrap(value):
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def score_unseen(encoder, columns):
@@ -472,7 +477,7 @@ def hide_unseen(encoder, columns):
     """Return columns in which the categories that were not seen in fit are missing, and warn."""
     masks, columns, shown = find_unseen(encoder, columns), list(columns), []
     known = zip(encoder.discrete, encoder.categories, strict=True)
-    are_numbers = all(values.dtype.kind in "biuf" for j, values in known if j in masks)
+    are_numbers = all(values.dtype.kind in "iuf" for j, values in known if j in masks)
     for j, mask in masks.items():
         shown.append(f"{columns[j][mask].tolist()[0]!r} in column {encoder.names[j]!r}")
         columns[j] = np.where(mask, None, columns[j].astype(object))

@@ -122,7 +122,8 @@ def find_outside(n_values, kind, low, high, is_soft, is_detected):
     """Return the probabilities of numbers below the lower bound, and above the upper bound.
 
     A bound that is found from the values is no proof that new rows have no number beyond it. One of
-    n + 1 rows has such a number, if n values are observed and the density ends at the bound.
+    n + 1 rows has such a number, if n values are observed and the density ends at the bound. Copies
+    of a row count once.
     """
     is_hard = np.isfinite([low, high]) & ~np.array(is_soft)
     if not is_detected:
@@ -148,7 +149,7 @@ def score_outside(encoder, columns):
                     distances = np.minimum(sign * (x - bound), LARGEST / 4)
                 here = distances > 0
                 near, far = np.maximum(distances[here] - step / 2, 0.0), distances[here] + step / 2
-                width = np.log((far - near) / step) if step else 0.0
+                width = np.log(np.minimum(distances[here] / step + 0.5, 1.0)) if step else 0.0
                 logs = np.log(share) + np.log(scale) + width
                 total[here] += logs - np.log(scale + near) - np.log(scale + far)
                 is_inside &= ~here

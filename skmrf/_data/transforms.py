@@ -19,6 +19,7 @@ from .supports import (
     find_spikes,
     find_step,
     find_support,
+    hide_outside,
     log_rounded_density,
     reaches_far,
 )
@@ -449,8 +450,11 @@ class TransformedColumns(TableEncoder):
         return X
 
     def limit(self, X):
-        """Return encoded rows for conditional distributions, without extreme numbers."""
-        X = X.copy()
+        """Return encoded rows for conditional distributions, without extreme numbers.
+
+        Numbers beyond detected bounds count as missing.
+        """
+        X = hide_outside(self, X)
         for j, transform in self.transforms.items():
             X[:, j] = transform.limit(X[:, j])
         return X

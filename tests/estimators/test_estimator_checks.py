@@ -312,7 +312,7 @@ def test_rows_without_negative_numbers_are_no_evidence_of_a_bound(is_rounded, se
     assert np.isfinite(model.score_samples([[-1.0], [-3.0]])).all()
     assert (model.sample(100_000, random_state=seed) >= 0.0).all()
     model.fit(np.floor(x**2 / 20.0) if is_rounded else x**2 - x.min() ** 2)  # many are near 0
-    assert model.score_samples([[-1.0]])[0] == -np.inf
+    assert model._columns.transforms[0].outside[0] > 0.0
 
 
 def test_large_integers_are_numbers(seed):

@@ -5,11 +5,11 @@ import warnings
 import numpy as np
 import pytest
 import twins
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm, poisson
 from zoo import enumerate_states
 
-from skmrf import NNMRFBayesClassifier
+from skmrf import NNMRFBayesClassifier, NNMRFDensity
 from skmrf._data.classes import cell_points, find_cells, spread_over_cells
 from skmrf._data.mixed import learn_columns
 from skmrf._utils.rows import Batch
@@ -419,3 +419,16 @@ def test_spread_over_cells(width, seed):
     assert len(points) == 8
     assert_allclose(np.mean(points, axis=0), x)
     assert_allclose(np.ptp(points, axis=0)[2:], (1 - 1 / len(points)) * width)
+
+
+def test_numbers_beyond_the_bounds_of_doses(seed):
+    """They have a positive density, however far they are, and do not change the other columns."""
+    rng = np.random.default_rng(seed)
+    doses = rng.choice([0, 5, 15, 50, 100, 300], 300)
+    X = np.column_stack([doses, 0.05 * doses + rng.normal(size=300)])
+    model = NNMRFDensity(column_types=["integer", "continuous"], random_state=seed).fit(X)
+    far, none = [[d, np.nan] for d in (-20, 700, -1e17, 1e17)], [[np.nan, np.nan]]
+    assert np.isfinite(model.score_samples(far)).all()
+    assert_allclose(model.marginals(far)[1], np.repeat(model.marginals(none)[1], 4, axis=0))
+    assert_allclose(model.predict(far)[:, 1], model.predict(none)[0, 1])
+    assert_array_equal(model.predict(far)[:, 0], np.array(far)[:, 0])
