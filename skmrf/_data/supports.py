@@ -233,9 +233,9 @@ def _are_isolated(values, counts, step):
     neighbours, although large counts are isolated. The most frequent value does not count, because
     it can be the zero of amounts. Equidistant values, such as every fifth year, are regular.
     """
-    gaps = np.rint(np.diff(values) / step)
-    is_far = np.append(True, gaps > 1) & np.append(gaps > 1, True)
-    is_sparse = len(values) < MAX_FILLED * (gaps.sum() + 1.0) and np.ptp(gaps) > 0
+    n_steps = np.rint(np.diff(values) / step)
+    is_far = np.append(True, n_steps > 1) & np.append(n_steps > 1, True)
+    is_sparse = len(values) < MAX_FILLED * (n_steps.sum() + 1.0) and np.ptp(n_steps) > 0
     others = np.arange(len(values)) != np.argmax(counts)
     n_rows = counts[others].sum()
     return bool(
