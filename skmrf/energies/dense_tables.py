@@ -272,3 +272,56 @@ def table_frequencies(parts, n_states, entries):
     weights = [xp.asarray(weights) for _, weights in parts]
     joint = gram_matrix((xp.concat(states), xp.concat(weights)))
     return joint.ravel()[entries]
+
+
+def conditional_frequencies(flat, X, n_states, matrix, entries):
+    """Return frequencies of all table entries in samples, with conditional probabilities.
+
+    The frequency of a pair of states is the mean of two estimates: in each, one of the variables
+    has its probabilities given all other variables instead of its state.
+
+    Parameters
+    ----------
+    flat : array of shape (n_parameters,)
+        All log-potentials.
+    X : array of shape (n_rows, n_variables)
+        State codes of samples.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+    matrix, entries : array of int
+        Positions from :func:`find_positions`.
+
+    Returns
+    -------
+    array of shape (n_parameters,)
+        Frequencies, for arrays of JAX.
+    """
+    pairs, singles = _fill_matrix(flat, matrix)
+    states = indicate_states(X, n_states)
+    p = _normalise(states @ pairs + singles, n_states)
+    joint = states.T @ p / (2.0 * len(states))
+    joint = without_diagonal(joint + joint.T) + namespace(flat).diag(p.mean(axis=0))
+    return joint.ravel()[entries]
+
+
+def _normalise(fields, n_states):
+    """Return the probabilities of the states of each variable from their unnormalised logarithms.
+
+    Parameters
+    ----------
+    fields : array of JAX of shape (n_rows, n_total_states)
+        Logarithms.
+    n_states : ndarray of int of shape (n_variables,)
+        Number of states of each variable.
+
+    Returns
+    -------
+    array of shape (n_rows, n_total_states)
+        Probabilities, which add up to 1 for each variable.
+    """
+    owner, state = state_columns(n_states)
+    columns = np.full((len(n_states), n_states.max(initial=1)), len(owner))
+    columns[owner, state] = np.arange(len(owner))
+    padded = fields.at[:, columns].get(mode="fill", fill_value=-np.inf)
+    weights = namespace(fields).exp(padded - padded.max(axis=2, keepdims=True))
+    return (weights / weights.sum(axis=2, keepdims=True))[:, owner, state]

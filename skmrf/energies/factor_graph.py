@@ -301,8 +301,15 @@ class MatrixFactorGraph(FactorGraph):
     def table_moments(self, *signed_phases):
         """Return the sum of the clique marginals of several phases, each multiplied by a sign."""
         total, states = split_phases(signed_phases)
+        if not states:
+            return total
         entries = self.positions["entries"]
         return total + dense_tables.table_frequencies(states, self.n_states, entries)
+
+    def conditional_moments(self, X):
+        """Return the result of :func:`skmrf.learners.pseudo_likelihood.conditional_moments`."""
+        positions = self.positions["matrix"], self.positions["entries"]
+        return {NAME: dense_tables.conditional_frequencies(self.flat, X, self.n_states, *positions)}
 
 
 def _real_numbers(values, name):

@@ -29,7 +29,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._utils.namespaces import is_numpy, namespace
+from .._utils.namespaces import is_numpy, namespace, sigmoid, without_diagonal
 from .._utils.phases import States
 from .base import Energy
 
@@ -308,6 +308,30 @@ class BinaryPairwiseEnergy(DiscreteEnergy):
         dict of str to ndarray
             Expected sufficient statistics, shaped like ``theta``.
         """
+
+    def conditional_moments(self, X):
+        """Estimate the expected statistics from samples and their conditional expectations.
+
+        The product of two variables is replaced by the mean of its expectations given all variables
+        but one of the two.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_variables)
+            State codes of samples of the model.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Estimates, shaped like ``theta``.
+        """
+        coupling, bias, _ = self.conditionals()
+        low, high = self.states
+        X = X.astype(coupling.dtype)
+        means = low + (high - low) * sigmoid(X @ coupling + bias)
+        joint = (low + (high - low) * X).T @ means / len(X)
+        pairs = without_diagonal(0.5 * (joint + joint.T))
+        return self.from_pair_moments(pairs, means.mean(axis=0))
 
 
 class ContinuousEnergy(FactorGraphConvertible):

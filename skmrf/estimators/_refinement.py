@@ -197,7 +197,7 @@ def keep_start(start, reference, data, average, state):
 
 def make_learner():
     """Return the learner of a refinement."""
-    return PCD(n_chains=N_CHAINS, n_sweeps=1, n_annealed=N_ANNEALED)
+    return PCD(n_chains=N_CHAINS, n_sweeps=1, n_annealed=N_ANNEALED, rao_blackwell=True)
 
 
 def make_search(path, tree, parameters, centre):
@@ -391,7 +391,7 @@ def quick_log_partition(energy, reference):
     value, upper : float
         log Z and its upper limit, in nats. They are at least as large as the log of the sum over
         states near modes of the model (see :func:`skmrf.samplers.enumerated_states.mode_bound`),
-        and as the lower limit of log Z by annealing from a product distribution. States with many
+        and as the estimate of log Z by annealing from a product distribution. States with many
         more ones than the rows are few of the samples of the reference model, even if they have
         most of the probability.
     """
@@ -405,5 +405,5 @@ def quick_log_partition(energy, reference):
             ais(energy, reference=p0, n_temperatures=N_TEMPERATURES, random_state=0)
             for p0 in (reference, None)
         ]
-    bound = max(mode_bound(energy, np.random.default_rng(0)), other.lower)
+    bound = max(mode_bound(energy, np.random.default_rng(0)), other.value)
     return max(first.value, bound), max(first.upper, bound)

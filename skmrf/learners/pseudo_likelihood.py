@@ -13,8 +13,9 @@ from .._kernels.pseudo import (
     pseudo_likelihood,
 )
 from .._utils.log_weights import normalized_weights
+from .._utils.namespaces import is_numpy
 from .._utils.parallel import run_blocks
-from .._utils.phases import CliqueMoments
+from .._utils.phases import CliqueMoments, States
 from .._utils.rows import blocks_in_memory, has_missing, unique_rows
 from ..energies.conditionals import BinaryConditionals
 from ..energies.table_backed import TableBackedEnergy
@@ -64,6 +65,44 @@ def site_log_likelihood(energy, X, weights=None):
     if layout.is_pairwise and layout.is_dense and layout.n_states.sum() <= MAX_DENSE_STATES:
         return _pairwise_log_likelihood(energy, X, weights)
     return _table_log_likelihood(energy, energy.table_conditionals(), X, weights)
+
+
+def conditional_moments(energy, X):
+    r"""Estimate the expected statistics of a model from its samples and their conditionals.
+
+    The indicator of the joint state :math:`a` of a clique :math:`c` is replaced by the mean, over
+    the variables of the clique, of its expectation given all other variables:
+
+    .. math:: \frac{1}{n |c|} \sum_x \sum_{i \in c} 1[x_{c \setminus i} = a_{c \setminus i}] \,
+        p(a_i \mid x_{-i})
+
+    This is the frequency of the joint state minus the derivative of the mean
+    pseudo-log-likelihood, divided by the number of variables of the clique.
+
+    Parameters
+    ----------
+    energy : DiscreteEnergy
+        Model without latent variables.
+    X : array of shape (n_rows, n_variables)
+        State codes of samples.
+
+    Returns
+    -------
+    CliqueMoments
+        Estimates of the expected sufficient statistics, shaped like ``theta``.
+
+    References
+    ----------
+    A. E. Gelfand and A. F. M. Smith, "Sampling-based approaches to calculating marginal densities",
+    Journal of the American Statistical Association 85 (1990).
+    """
+    if not (is_numpy(X) and isinstance(energy, TableBackedEnergy)):
+        return CliqueMoments(energy.conditional_moments(X))
+    _, gradient = site_log_likelihood(energy, X, np.full(len(X), 1.0 / len(X)))
+    gradient /= energy.layout.entry_orders
+    return CliqueMoments(
+        energy.from_table_moments(energy.table_moments((States(X), 1.0)) - gradient)
+    )
 
 
 def _binary_log_likelihood(energy, conditionals, X, weights):

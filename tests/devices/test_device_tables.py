@@ -266,10 +266,10 @@ def test_preconditioner_of_a_device(n_states, curvature, seed):
 RUNS = [
     (PCD(n_chains=900, n_sweeps=20), "states", 0.0),
     (PCD(n_chains=900, n_sweeps=20), "states", 0.3),
-    (PCD(n_chains=900, n_sweeps=20), "binary", 0.0),
+    (PCD(n_chains=900, n_sweeps=20, rao_blackwell=True), "binary", 0.0),
 ]
 LONG_RUNS = [
-    (PCD(n_chains=900, n_sweeps=20, n_annealed=50), "states", 0.0),
+    (PCD(n_chains=900, n_sweeps=20, n_annealed=50, rao_blackwell=True), "states", 0.0),
     (CD(n_sweeps=30), "states", 0.3),
     (learners.TemperedTransitions(n_chains=1500, n_temperatures=3), "states", 0.0),
     (ParallelTempering(n_chains=1200, betas=4), "states", 0.0),

@@ -256,7 +256,7 @@ SLOW_RUNS = [
     ("learner", "kind", "missing"),
     [
         (Exact(), "layers", 0.0),
-        (PCD(n_chains=900, n_sweeps=20), "pairs", 0.3),
+        (PCD(n_chains=900, n_sweeps=20, rao_blackwell=True), "pairs", 0.3),
         *long(*((*run, 0.0)[:3] for run in LONG_RUNS)),
         *slow(*((*run, 0.0)[:3] for run in SLOW_RUNS)),
     ],

@@ -33,6 +33,7 @@ from skmrf.learners import (
     TemperedTransitions,
     pcd,
 )
+from skmrf.learners.pseudo_likelihood import conditional_moments
 from skmrf.samplers.smc import Tempering
 from skmrf.training import held_out, loop
 from skmrf.training.device import LearnerArrays, _chain_axes
@@ -455,6 +456,54 @@ def test_restarted_chains_find_modes_far_from_the_rows(kind, device, seed):
         is_far = (np.asarray(state.learner.X) == 1).mean(axis=1) > 0.5
         assert is_far.any() == (n_annealed > 0 and n_steps > 9)
         assert not is_far[6:].any()
+
+
+def enumerated(kind, rng):
+    """Return a small random model, all its states and their probabilities."""
+    if kind == "pairs":
+        coupling = np.triu(rng.normal(size=(4, 4)), 1)
+        states = [(-1, 1), (0, 1)][rng.integers(2)]
+        energy = PairwiseEnergy(coupling + coupling.T, rng.normal(-1.0, 1.0, 4), states)
+    else:
+        n_states = {"tables": [2, 3, 1, 3], "tied": [3, 3, 3]}.get(kind, [2, 2, 2, 2])
+        cliques = [(i,) for i in range(len(n_states))] + [(0, 1), (0, 2), (1, 2)]
+        cliques += [(0, 3, 1), ()] if kind == "tables" else []
+        tables = [rng.normal(size=[n_states[v] for v in clique]) for clique in cliques]
+        tie = [[3, 4, 5]] if kind == "tied" else None
+        tables[4:6] = [tables[3], tables[3]] if tie else tables[4:6]
+        energy = FactorGraph(n_states, cliques, tables, tie=tie)
+    X = np.array(list(np.ndindex(*energy.n_states)), dtype=STATE)
+    log_f = energy.log_potential(X)
+    return energy, X, np.exp(log_f - logsumexp(log_f))
+
+
+@pytest.mark.parametrize("kind", ["tables", "tied", "binary", "pairs"])
+def test_conditional_moments_have_the_expectation_of_the_model_and_less_variance(kind, seed):
+    energy, X, p = enumerated(kind, np.random.default_rng(seed))
+    expected = energy.row_moments(X, np.log(p))
+    by_state = [conditional_moments(energy, x[None]).moments for x in X]
+    frequencies = [energy.row_moments(x[None]) for x in X]
+    all_variances = []
+    for key, value in expected.items():
+        found, counts = ([m[key] for m in moments] for moments in (by_state, frequencies))
+        assert_allclose(np.tensordot(p, found, 1), value, atol=1e-12)
+        variances = [np.tensordot(p, (np.array(m) - value) ** 2, 1) for m in (found, counts)]
+        assert (variances[0] <= variances[1] + 1e-12).all()
+        all_variances.append([v.sum() for v in variances])
+        mean = conditional_moments(energy, X[::2]).moments[key]
+        assert_allclose(mean, np.mean(found[::2], axis=0), atol=1e-12)
+    smaller, larger = np.sum(all_variances, axis=0)
+    assert smaller < 0.8 * larger
+
+
+def test_rao_blackwell_replaces_the_states_of_the_chains(seed):
+    energy, X, _ = enumerated("binary", np.random.default_rng(seed))
+    learner, rng, batch = PCD(n_chains=20, rao_blackwell=True), np.random.default_rng(seed), Batch(X)
+    _, negative, state, _ = learner.step(energy, batch, learner.init(energy, batch, rng), rng)
+    for key, value in conditional_moments(energy, state.X).moments.items():
+        assert_allclose(negative.moments[key], value)
+    with pytest.raises(ValueError, match="without hidden units; got a BipartiteEnergy"):
+        learner.init(layers(3, 2, rng), batch, rng)
 
 
 def test_pcd_of_boltzmann_machines_restarts_chains(monkeypatch, seed):
