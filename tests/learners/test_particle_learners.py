@@ -498,7 +498,8 @@ def test_conditional_moments_have_the_expectation_of_the_model_and_less_variance
 
 def test_rao_blackwell_replaces_the_states_of_the_chains(seed):
     energy, X, _ = enumerated("binary", np.random.default_rng(seed))
-    learner, rng, batch = PCD(n_chains=20, rao_blackwell=True), np.random.default_rng(seed), Batch(X)
+    learner, batch = PCD(n_chains=20, rao_blackwell=True), Batch(X)
+    rng = np.random.default_rng(seed)
     _, negative, state, _ = learner.step(energy, batch, learner.init(energy, batch, rng), rng)
     for key, value in conditional_moments(energy, state.X).moments.items():
         assert_allclose(negative.moments[key], value)
