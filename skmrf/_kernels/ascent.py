@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from ._jit import kernel
+from ._jit import assume_distinct, kernel
 from .label_trees import add_observed_products, add_observed_scores, clear_observed, tree_maxima
 
 
 @kernel
-def adam_step(theta, gradient, mean, square, betas, corrections, rate, epsilon, out, sizes):
-    """Compute one step of the Adam optimiser.
+def adam_step(theta, gradient, mean, square, betas, corrections, rate, epsilon):
+    """Overwrite ``gradient`` with the parameters after one step of the Adam optimiser.
 
-    The running means ``mean`` and ``square`` are updated in place. ``out`` receives the parameters
-    and ``sizes`` the step sizes. The two ``corrections`` are factors of the running mean and of the
-    square root of the running mean square.
+    The running means ``mean`` and ``square`` are updated in place. The two ``corrections`` are
+    factors of the running mean and of the square root of the running mean square.
     """
+    assume_distinct()
     kind = theta.dtype.type
     one, rate, epsilon = kind(1), kind(rate), kind(epsilon)
     b1, b2 = kind(betas[0]), kind(betas[1])
@@ -23,8 +23,7 @@ def adam_step(theta, gradient, mean, square, betas, corrections, rate, epsilon, 
         m = b1 * mean[i] + (one - b1) * g
         v = b2 * square[i] + (one - b2) * g * g
         mean[i], square[i] = m, v
-        sizes[i] = rate / (np.sqrt(v) * c2 + epsilon)
-        out[i] = theta[i] + sizes[i] * m * c1
+        gradient[i] = theta[i] + rate / (np.sqrt(v) * c2 + epsilon) * m * c1
 
 
 @kernel
@@ -40,27 +39,51 @@ def adam_step_sizes(square, rate, correction, epsilon, sizes):
 
 
 @kernel
+def subtract_decay(theta, gradient, strength):
+    """Subtract ``strength * theta`` from ``gradient``; return the sum of squares of the result.
+
+    Parameters of -inf have no decay.
+    """
+    assume_distinct()
+    zero, strength = gradient.dtype.type(0), gradient.dtype.type(strength)
+    total = zero
+    for i in range(theta.size):
+        x = theta[i]
+        g = gradient[i] - strength * (zero if x == -np.inf else x)
+        gradient[i] = g
+        total += g * g
+    return total
+
+
+@kernel
 def gradient_step(theta, gradient, rate):
     """Overwrite ``gradient`` with the new parameters ``theta + rate * gradient``."""
+    assume_distinct()
     rate = gradient.dtype.type(rate)
     for i in range(theta.size):
         gradient[i] = theta[i] + rate * gradient[i]
 
 
 @kernel
-def precondition_layers(weights, visible_bias, hidden_bias, means, offsets, scale):
+def precondition_layers(
+    theta, rate, weights, visible_bias, hidden_bias, means, offsets, scale
+):  # fmt: skip
     """Overwrite the gradient of two layers of units with the steps of centred and scaled units.
 
-    The first three arguments are the gradient. ``means`` and ``offsets`` are the centres of the
-    visible and of the hidden units, and ``scale`` has a factor for each visible unit.
+    ``weights``, ``visible_bias`` and ``hidden_bias`` are the gradient. ``means`` and ``offsets``
+    are the centres of the visible and of the hidden units, and ``scale`` has a factor for each
+    visible unit. The steps of the weights are multiplied by ``rate`` and added to ``theta``, which
+    has a row for each visible unit, or one row for all.
     """
+    assume_distinct()
+    rate, last = weights.dtype.type(rate), theta.shape[0] - 1
     shift = np.zeros_like(hidden_bias)
     for i in range(visible_bias.size):
-        row, total = weights[i], weights.dtype.type(0)
+        row, old, total = weights[i], theta[min(i, last)], weights.dtype.type(0)
         visible, mean, factor = visible_bias[i], means[i], scale[i]
         for j in range(shift.size):
             step = factor * (row[j] - mean * hidden_bias[j] - visible * offsets[j])
-            row[j] = step
+            row[j] = old[j] + rate * step
             total += step * offsets[j]
             shift[j] += step * mean
         visible_bias[i] = factor * visible - total
@@ -74,6 +97,7 @@ def update_running_mean(mean, value, share):
 
     The mean of values of -inf is -inf.
     """
+    assume_distinct()
     share = mean.dtype.type(share)
     for i in range(mean.size):
         moved = mean[i] + share * (value[i] - mean[i])

@@ -17,8 +17,22 @@ from .layers import BLOCK, N_STREAMS, copy_rows, logistic_noise, n_words, start_
 from .products import multiply
 from .tables import fill_entries
 
+MAX_COUNT = 2**15  # that an integer of 16 bits can hold
 GROUP = 16  # variables whose changes are added to the fields together; a multiple of 4
 SMALLEST_BETA = 1e-30  # stands for 0 in divisions
+
+
+@kernel
+def count_changes(before, after):
+    """Return the number of entries in which two vectors of state codes differ."""
+    total = 0
+    for start in range(0, before.size, MAX_COUNT):
+        x, y = before[start : start + MAX_COUNT], after[start : start + MAX_COUNT]
+        count = np.uint16(0)  # a counter of the size of the codes makes the loop faster
+        for i in range(x.size):
+            count = np.uint16(count + np.uint16(x[i] != y[i]))
+        total += np.int64(count)
+    return total
 
 
 @kernel

@@ -50,6 +50,13 @@ def replace_zeros(log_potentials):
     return np.where(is_zero, 0.0, log_potentials) if is_zero.any() else log_potentials
 
 
+def own_array(array, dtype):
+    """Return a contiguous array of numpy that may be overwritten: the same array if possible."""
+    flags = array.flags
+    is_reusable = array.dtype == dtype and flags.c_contiguous and flags.writeable
+    return array if is_reusable else np.array(array, dtype=dtype, order="C")
+
+
 def difference(new, old):
     """Return the change of log-potentials, ``new - old``; it is 0 where the new ones are -inf."""
     if not is_numpy(new):

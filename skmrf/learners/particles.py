@@ -18,8 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from .._kernels._jit import read_only
+from .._kernels.gibbs import count_changes
+from .._utils.codes import STATE
+from .._utils.namespaces import is_numpy
 from .._utils.parameters import identity_of
 from .._utils.phases import States
+from .._utils.results import LatestArray
 from ..energies import Energy
 from ..samplers import Product
 from .base import DataPhase, Learner
@@ -71,6 +76,25 @@ class Particles:
     def phase(self):
         """Negative phase (model expectation) of the gradient: the particles and their weights."""
         return States(self.X, self.hidden, self.log_weights)
+
+
+def flip_rate(before, after):
+    """Return the share of changed entries as a diagnostic, given the states before and after.
+
+    Parameters
+    ----------
+    before, after : ndarray or array of JAX of shape (n_chains, n_visible)
+        State codes.
+
+    Returns
+    -------
+    float or LatestArray
+        Share of the entries that differ.
+    """
+    if not is_numpy(after):
+        return LatestArray.share(after != before)
+    codes = (read_only(np.ascontiguousarray(X, STATE).reshape(-1)) for X in (before, after))
+    return count_changes(*codes) / max(after.size, 1)
 
 
 class ParticleLearner(Learner):

@@ -7,14 +7,13 @@ import numpy as np
 
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.parameters import check_counts, check_number
-from .._utils.results import LatestArray
 from ..energies import LayeredEnergy
 from ..energies.protocols import BinaryPairwiseEnergy
 from ..energies.structured_protocols import HiddenLayerEnergy
 from ..energies.table_backed import TableBackedEnergy
 from ..samplers import Product, spawn_generators, sweep
 from ..samplers.gibbs import ANNEALING_BETAS, annealed_states, move_from_hidden
-from .particles import ParticleLearner, Particles
+from .particles import ParticleLearner, Particles, flip_rate
 from .pseudo_likelihood import conditional_moments
 
 MIN_CHAINS, MAX_CHAINS = 64, 512
@@ -115,9 +114,8 @@ class PCD(ParticleLearner):
             state = self._restart(energy, batch.step, state, rng)
         move = self._alternate if isinstance(energy, LayeredEnergy) else self._sweep
         after = replace(move(energy, state), energy=energy)
-        flip_rate = LatestArray.share(after.X != state.X)
         negative = conditional_moments(energy, after.X) if self.rao_blackwell else after.phase
-        return positive, negative, after, {"flip_rate": flip_rate}
+        return positive, negative, after, {"flip_rate": flip_rate(state.X, after.X)}
 
     def _restart(self, energy, step, state, rng):
         """Restart some chains at states of simulated annealing, in every tenth step."""

@@ -8,13 +8,13 @@ import numpy as np
 
 from .._utils.namespaces import is_numpy, namespace
 from .._utils.parameters import check_counts, check_number
-from .._utils.results import Latest, LatestArray
+from .._utils.results import Latest
 from ..energies.structured_protocols import HiddenLayerEnergy
 from ..samplers import spawn_generators, sweep
 from ..samplers.ladder import MIN_RATE, N_NEW_SWEEPS, Ladder
 from ..samplers.parallel_tempering import MEMORY, NEITHER, Replicas, Rungs, swap_probability
 from ..samplers.smc import Tempering
-from .particles import ParticleLearner, Particles
+from .particles import ParticleLearner, Particles, flip_rate
 from .pcd import SWEEPS
 
 N_CHAINS, LAYERED_CHAINS = 200, 500
@@ -119,7 +119,7 @@ class PTT(ParticleLearner):
         move = self._move if is_numpy(X) else self._move_on_device
         ladder, X = move(replace(state, energy=energy, X=X), age % self.swap_every == 0, rng)
         info = {
-            "flip_rate": LatestArray.share(X != state.X),
+            "flip_rate": flip_rate(state.X, X),
             "swap_rate": ladder.mean_swap_rate,
             "n_rungs": Latest.of(ladder.n_rungs),
         }

@@ -456,11 +456,10 @@ def update(learner, batch, settings, state, arithmetic=InPlace):
     energy, penalty = state.energy, settings.penalty
     positive, negative, learner_state, info = learner.step(energy, batch, state.learner, state.rng)
     gradient = energy.gradient(positive, negative, batch)
-    decay = penalty.gradient(energy.theta)
-    if decay is not None:
-        gradient = arithmetic.subtract(gradient, decay)
+    gradient, squares = penalty.subtract_gradient(gradient, energy.theta)
     rate = settings.rate.value(state.rate)
-    diagnostics = {"gradient_rms": arithmetic.root_mean_square(gradient), "learning_rate": rate}
+    size = arithmetic.root_mean_square(gradient, squares)
+    diagnostics = {"gradient_rms": size, "learning_rate": rate}
     if penalty.smooth:  # before the optimizer overwrites the gradient
         schedule = arithmetic.observe(settings.rate, gradient, state.rate, settings.resolution)
     if settings.optimizer.is_linear:

@@ -7,9 +7,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._kernels.ascent import adam_step, adam_step_sizes, gradient_step
+from .._utils.namespaces import own_array
 from .._utils.parameters import check_choice, check_number
-
-CHUNK_SIZE = 2**16  # parameters per call of the kernel of Adam
 
 
 class Optimizer(BaseEstimator, ABC):
@@ -168,15 +167,11 @@ class Adam(Optimizer):
         t = state["t"] + 1
         betas = self.beta_1, self.beta_2
         corrections = 1 / (1 - self.beta_1**t), (1 - self.beta_2**t) ** -0.5
-        moved = {k: _output_array(v, gradient[k]) for k, v in theta.items()}
+        moved = {k: own_array(gradient[k], v.dtype) for k, v in theta.items()}
         for k, old in theta.items():
-            arrays = old, gradient[k], state["mean"][k], state["square"][k], moved[k]
+            arrays = old, moved[k], state["mean"][k], state["square"][k]
             flat = [a.reshape(-1) for a in arrays]
-            sizes = np.empty(min(old.size, CHUNK_SIZE), old.dtype)
-            for s in range(0, old.size, CHUNK_SIZE):
-                *before, after = (a[s : s + CHUNK_SIZE] for a in flat)
-                part = sizes[: len(after)]
-                adam_step(*before, betas, corrections, rate, self.epsilon, after, part)
+            adam_step(*flat, betas, corrections, rate, self.epsilon)
         state = state | {"t": t}
         return moved, AdamSizes(state["square"], rate, corrections[1], self.epsilon), state
 
@@ -211,12 +206,6 @@ class AdamSizes(Mapping):
     def __len__(self):
         """Return the number of parameter arrays in theta."""
         return len(self.squares)
-
-
-def _output_array(theta, gradient):
-    """Return an array for new parameters; reuse the array of the gradient if possible."""
-    fits = gradient.dtype == theta.dtype and gradient.flags.c_contiguous
-    return gradient if fits and gradient.flags.writeable else np.empty(theta.shape, theta.dtype)
 
 
 OPTIMIZERS = {"sgd": SGD, "momentum": Momentum, "adam": Adam}

@@ -9,7 +9,8 @@ that are the same parameter. Log-potentials of -inf are constant and not penalis
 
 import numpy as np
 
-from .._utils.namespaces import difference, is_numpy, namespace, replace_zeros
+from .._kernels.ascent import subtract_decay
+from .._utils.namespaces import difference, is_numpy, namespace, own_array, replace_zeros
 from .._utils.parameters import check_choice, check_number
 
 FREE = 0.01  # factor of the penalty of entries of group -1, if there is a centre
@@ -30,6 +31,25 @@ class NoPenalty:
     def gradient(self, theta):
         """Return None, which means that the penalty has a zero gradient."""
         return
+
+    def subtract_gradient(self, gradient, theta):
+        """Return a gradient minus that of the penalty, and known sums of its squares.
+
+        Parameters
+        ----------
+        gradient : dict of str to array
+            Gradient of the log-likelihood, shaped like theta. Arrays of numpy may be overwritten.
+        theta : dict of str to array
+            Parameters.
+
+        Returns
+        -------
+        gradient : dict of str to array
+            Gradient of the log-likelihood minus the penalty.
+        squares : dict of str to float
+            Sums of the squares of some of its arrays, which are computed in the same loop.
+        """
+        return gradient, {}
 
     def implicit_gradient(self, gradient, rate):
         """Return the gradient unchanged."""
@@ -95,6 +115,20 @@ class L2(NoPenalty):
             k: (self.weights[k] * self._deviation(k, v)).astype(v.dtype, copy=False)
             for k, v in theta.items()
         }
+
+    def subtract_gradient(self, gradient, theta):
+        """Return a gradient minus that of the penalty, and known sums of its squares."""
+        out, squares = {}, {}
+        for k, v in theta.items():
+            strength = self.weights[k]
+            if self.centre is None and is_numpy(v) and isinstance(strength, float):
+                out[k] = own_array(gradient[k], v.dtype)
+                arrays = v.reshape(-1), out[k].reshape(-1)
+                squares[k] = subtract_decay(*arrays, strength)
+            else:
+                decay = strength * self._deviation(k, v)
+                out[k] = gradient[k] - decay.astype(v.dtype, copy=False)
+        return out, squares
 
     def implicit_gradient(self, gradient, rate):
         r"""Return the gradient of an implicit step; arrays of numpy are overwritten.

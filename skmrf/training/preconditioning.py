@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.linalg import block_diag
 
-from .._kernels._jit import LANES
+from .._kernels._jit import LANES, read_only
 from .._kernels.ascent import precondition_layers
 from .._kernels.tables import precondition_pairs, precondition_singles
 from .._utils.codes import state_columns
@@ -15,6 +15,7 @@ from .._utils.namespaces import (
     equal_rows,
     is_numpy,
     namespace,
+    own_array,
     row_product,
     sigmoid,
     without_diagonal,
@@ -230,14 +231,11 @@ class LayerPreconditioner:
 
     def steps(self, theta, gradient):
         """Return the preconditioned gradient, a dict of arrays shaped like theta."""
-        scale = self.scale
-        visible, hidden = gradient["visible_bias"], gradient["hidden_bias"]
-        offsets = sigmoid(theta["hidden_bias"] + row_product(self.means, theta["weights"]))
-        weights = gradient["weights"]
+        weights, scale = gradient["weights"], self.scale
         if is_numpy(weights):
-            weights, visible, hidden = np.ascontiguousarray(weights), visible.copy(), hidden.copy()
-            precondition_layers(weights, visible, hidden, self.means[0], offsets, scale)
-            return {"weights": weights, "visible_bias": visible, "hidden_bias": hidden}
+            return self._add(np.zeros_like(weights[:1]), 1.0, theta, gradient)
+        visible, hidden = gradient["visible_bias"], gradient["hidden_bias"]
+        offsets = self._hidden_offsets(theta)
         weights -= self.means[0][:, None] * hidden
         weights -= visible[:, None] * offsets
         weights *= scale[:, None]
@@ -246,6 +244,40 @@ class LayerPreconditioner:
             "visible_bias": scale * visible - weights @ offsets,
             "hidden_bias": hidden - row_product(self.means, weights),
         }
+
+    def move(self, theta, gradient, rate):
+        """Return the parameters after a step; the gradient of the weights is overwritten.
+
+        Parameters
+        ----------
+        theta : dict of str to ndarray
+            Parameters.
+        gradient : dict of str to ndarray
+            Gradient, shaped like theta.
+        rate : float
+            Learning rate.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Sum of ``theta`` and the preconditioned gradient times ``rate``.
+        """
+        moved = self._add(theta["weights"], rate, theta, gradient)
+        for name in ("visible_bias", "hidden_bias"):
+            moved[name] = theta[name] + theta[name].dtype.type(rate) * moved[name]
+        return moved
+
+    def _hidden_offsets(self, theta):
+        return sigmoid(theta["hidden_bias"] + row_product(self.means, theta["weights"]))
+
+    def _add(self, weights, rate, theta, gradient):
+        """Return the steps, after those of the weights are multiplied and added to ``weights``."""
+        visible, hidden = gradient["visible_bias"].copy(), gradient["hidden_bias"].copy()
+        steps = own_array(gradient["weights"], weights.dtype)
+        offsets = self._hidden_offsets(theta)
+        arrays = read_only(weights), rate, steps, visible, hidden
+        precondition_layers(*arrays, self.means[0], offsets, self.scale)
+        return {"weights": steps, "visible_bias": visible, "hidden_bias": hidden}
 
 
 class PairPreconditioner:
@@ -335,6 +367,9 @@ class PreconditionedSGD(SGD):
 
     def step(self, theta, gradient, rate, state):
         """Return the updated parameters, their step sizes, and the optimizer's state."""
+        if isinstance(self.preconditioner, LayerPreconditioner):
+            moved = self.preconditioner.move(theta, gradient, rate)
+            return moved, dict.fromkeys(theta, rate), state
         return super().step(theta, self.preconditioner.steps(theta, gradient), rate, state)
 
     def pure_step(self, theta, gradient, rate, state):

@@ -355,15 +355,11 @@ class InPlace:
     """Arithmetic of numpy arrays, which reuses arrays that are no longer needed."""
 
     @staticmethod
-    def subtract(gradient, decay):
-        """Return the gradient minus the penalty's gradient, in the arrays of the latter."""
-        return {k: np.subtract(g, decay[k], out=decay[k]) for k, g in gradient.items()}
-
-    @staticmethod
-    def root_mean_square(gradient):
-        """Return the root of the mean square over the arrays of a gradient."""
-        mean_square = np.mean([np.vdot(g, g) / g.size for g in gradient.values() if g.size])
-        return float(np.sqrt(mean_square))
+    def root_mean_square(gradient, squares):
+        """Return the root of the mean square over the arrays, given some of the sums of squares."""
+        sums = {k: np.vdot(g, g) for k, g in gradient.items() if k not in squares} | squares
+        means = [sums[k] / g.size for k, g in gradient.items() if g.size]
+        return float(np.sqrt(sum(means) / max(len(means), 1)))
 
     @staticmethod
     def step(optimizer, *args):
@@ -387,12 +383,7 @@ class Pure:
     """Arithmetic of arrays of JAX, which changes no array."""
 
     @staticmethod
-    def subtract(gradient, decay):
-        """Return the gradient minus the penalty's gradient."""
-        return {k: g - decay[k] for k, g in gradient.items()}
-
-    @staticmethod
-    def root_mean_square(gradient):
+    def root_mean_square(gradient, squares):  # noqa: ARG004
         """Return the root of the mean square over the arrays of a gradient.
 
         A device computes it once in an epoch. In each update, XLA would fuse the sums with other

@@ -31,6 +31,7 @@ from skmrf.learners import (
     ParallelTempering,
     ParticleFilteredMCMCMLE,
     TemperedTransitions,
+    particles,
     pcd,
 )
 from skmrf.learners.pseudo_likelihood import conditional_moments
@@ -541,6 +542,14 @@ def test_strengths_of_boltzmann_machines_are_scored_from_a_forest(monkeypatch, i
     for reference in references:
         assert (reference is not None) == is_copied
         assert not is_copied or reference.coupling[0, 1] > 1
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (50, 7), (2, 40_000)])
+def test_flip_rate_is_the_share_of_changed_states(shape, seed):
+    before, after = np.random.default_rng(seed).integers(0, 3, (2, *shape), dtype=np.int8)
+    expected = (before != after).mean() if before.size else 0.0
+    assert particles.flip_rate(before, after.astype(STATE)) == expected
+    assert particles.flip_rate(before, (before + 1).T.copy().T) == float(before.size > 0)
 
 
 def test_restarts_keep_distinct_annealed_states(monkeypatch):

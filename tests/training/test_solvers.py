@@ -517,9 +517,13 @@ def test_preconditioner_of_layers_is_positive_definite(seed):
     """A maximum of the likelihood stays a maximum, and every step increases the likelihood."""
     rng = np.random.default_rng(seed)
     means = np.append(rng.random(3), 0.0).astype(np.float32)
-    matrix = steps_matrix(LayerPreconditioner(means, 0.1), random_layers(rng).theta)
+    preconditioner, theta = LayerPreconditioner(means, 0.1), random_layers(rng).theta
+    matrix = steps_matrix(preconditioner, theta)
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-5)
     assert np.linalg.eigvalsh(matrix).min() > 0.0
+    moved = preconditioner.move(theta, {k: np.ones_like(v) for k, v in theta.items()}, 0.3)
+    steps = np.concatenate([(moved[k] - v).ravel() for k, v in theta.items()])
+    np.testing.assert_allclose(steps, 0.3 * matrix.sum(axis=1), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("states", [(-1, 1), (0.5, 2.0)])
@@ -561,9 +565,7 @@ def test_centred_steps_do_not_depend_on_the_coding_of_visible_units(seed):
         second = PreconditionedSGD(LayerPreconditioner(1.0 - centres if is_equal else centres, 0.0))
         straight = flip(step(energy, phases, first))
         flipped = step(flip(energy), [1 - V for V in phases], second)
-        close = [
-            np.allclose(straight.theta[k], flipped.theta[k], atol=1e-5) for k in straight.theta
-        ]
+        close = [np.allclose(v, flipped.theta[k], atol=1e-5) for k, v in straight.theta.items()]
         assert all(close) == is_equal
 
 
@@ -581,16 +583,14 @@ def test_preconditioner_of_pairs_is_the_inverse_fisher_information(states, seed)
     gradient = rng.normal(size=6)
     coupling = np.zeros((3, 3))
     coupling[first, second] = coupling[second, first] = gradient[:3]
-    steps = PairPreconditioner(means, states, 0.0).steps(
-        {}, {"coupling": coupling, "bias": gradient[3:]}
-    )
+    given = {"coupling": coupling, "bias": gradient[3:]}
+    steps = PairPreconditioner(means, states, 0.0).steps({}, given)
     found = np.concatenate([steps["coupling"][first, second], steps["bias"]])
     np.testing.assert_allclose(fisher @ found, gradient, atol=1e-9)
 
 
 def test_linear_rate_falls_to_zero():
-    rate, state, stages = LinearRate(0.5, 4), LinearRate(0.5, 4).init(), []
-    values = []
+    rate, state, stages, values = LinearRate(0.5, 4), LinearRate(0.5, 4).init(), [], []
     for _ in range(4):
         values.append(rate.value(state))
         state, is_new_stage, is_done = rate.observe({}, state, 0.0)
