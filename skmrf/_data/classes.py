@@ -13,7 +13,7 @@ from .._utils.codes import MISSING
 from .categories import is_missing, to_floats
 from .mixed import Columns
 from .numeric import find_far_values, median_and_scale
-from .supports import find_step
+from .supports import find_grid
 from .transforms import (
     BEYOND,
     BOUND_SOFTNESS,
@@ -302,7 +302,7 @@ def find_cells(columns, rows):
     for j in columns.continuous.tolist():
         x = to_floats(rows[j], columns.names[j])
         x = x[~np.isnan(x)]
-        step = find_step(x, "continuous")[1] if len(np.unique(x)) > 2 else 0.0
+        step = find_grid(x, "continuous").step if len(np.unique(x)) > 2 else 0.0
         if step:
             offsets = np.abs(x)[np.abs(x) > ROUNDING * step]
             widths[j] = min(step, 2.0 * offsets.min())  # cells of positive numbers are positive

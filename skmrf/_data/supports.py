@@ -1,5 +1,7 @@
 """Rounding, bounds and point masses of numeric columns, found from values."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 
@@ -13,6 +15,10 @@ NEAR_ZERO_SHARE, MIN_NEAR_ZERO = 0.1, (3, 12)  # share of the rows, and limits o
 MAX_DEVIATION = 2.5  # standard deviations of the number of values in the nearer half
 MIN_LOG_ODDS = 7.0  # that the greatest common divisor of integers is no coincidence
 MAX_DECIMALS, MIN_TIES = 6, 0.1  # of rounded columns; share of rows with a repeated value
+MIN_STEPS, MAX_STEPS = 5.0, 1000.0  # of a grid with rounding errors: precisions, largest number
+ROUNDING_ERROR = 0.51  # largest one, relative to the precision
+MAX_GAPS, N_TRIALS = 3.0, 8.0  # steps of the smallest difference, frequencies per period
+MIN_COHERENCE, MAX_COMPARED = 0.8, 100  # of a grid, and number of values that are compared first
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
 NATURAL_BOUNDS = (0.0, 1.0), (0.0, 100.0)
 MIN_PILED, MAX_POWER = 50, 0.8  # values of a column whose density increases towards a bound
@@ -44,30 +50,130 @@ def _ends_abruptly(x, end):
     return bool(counts[1] >= max(MIN_NEAR, MIN_NEAR_SHARE * len(x)) and is_flat.all())
 
 
-def find_step(x, kind):
-    """Return the unit of observed values, their rounding step (0 if none), and the steps' origin.
+@dataclass(frozen=True)
+class Grid:
+    """Possible values of a rounded column: ``origin`` plus multiples of ``step``.
 
-    Rounded values differ from the origin by multiples of the step.
+    Attributes
+    ----------
+    unit : float
+        Unit of measurement of point masses.
+    step : float
+        Distance of neighbouring possible values, 0 if the column is not rounded.
+    origin : float
+        One of the possible values.
+    decimals : int or None
+        Number of decimals of all values, None if it is large or not known.
+    is_exact : bool
+        Whether all values are possible values, without rounding errors.
+    """
+
+    unit: float = 1.0
+    step: float = 0.0
+    origin: float = 0.0
+    decimals: int | None = None
+    is_exact: bool = True
+
+
+def find_grid(x, kind):
+    """Return the grid of the observed values of a column.
+
+    The step of decimal numbers, and of integers, is the greatest common divisor of their
+    differences, if it is no coincidence. A coarser grid whose values are rounded to these decimals
+    is preferred, such as the multiples of 100 / 84 with two decimals. Columns of other numbers than
+    integers are rounded only if values are repeated.
     """
     size, values = np.abs(x).max(), np.unique(x)
     if kind == "integer":
-        common = float(np.gcd.reduce(values.astype(np.int64))) if 0 < size < MAX_EXACT else 1.0
-        is_chance = np.count_nonzero(values) * np.log(common) < MIN_LOG_ODDS
-        return (1.0, 1.0, 0.0) if is_chance else (common, common, 0.0)
-    ties = 1.0 - len(values) / len(x)
+        return _find_multiples(values) if 0 < size < MAX_EXACT else Grid(1.0, 1.0)
+    has_ties = 1.0 - len(values) / len(x) >= MIN_TIES
     for decimals in range(MAX_DECIMALS + 1) if 0 < size < 1e9 else ():
-        scaled = x * 10.0**decimals
+        scaled = values * 10.0**decimals
         whole = np.rint(scaled)
         if whole.any() and np.allclose(scaled, whole, rtol=1e-12, atol=1e-6):
-            common = np.gcd.reduce(whole.astype(np.int64))
-            unit = float(max(common, 1)) / 10.0**decimals
-            return unit, unit if ties >= MIN_TIES else 0.0, 0.0
-    if ties >= MIN_TIES and len(values) > 2:
+            if has_ties:
+                return _find_decimal_grid(values, whole, decimals)
+            return Grid(float(max(np.gcd.reduce(whole.astype(np.int64)), 1)) / 10.0**decimals)
+    if has_ties and len(values) > 2:
         steps = (values - values[0]) / np.diff(values).min()
         if steps[-1] < 1e5 and np.allclose(steps, np.rint(steps), atol=0.02):
             unit = (values[-1] - values[0]) / np.rint(steps[-1])
-            return unit, unit, values[0]
-    return 1.0, 0.0, 0.0
+            return Grid(float(unit), float(unit), float(values[0]), is_exact=False)
+    return Grid()
+
+
+def _find_multiples(whole, *, is_common=False):
+    """Return the coarsest grid of distinct integers in ascending order.
+
+    A common divisor of all integers must not be a coincidence, unless ``is_common`` is True.
+    """
+    integers = whole.astype(np.int64)
+    common = int(np.gcd.reduce(integers))
+    if not is_common and np.count_nonzero(integers) * np.log(common) < MIN_LOG_ODDS:
+        common = 1
+    step = int(np.gcd.reduce(np.diff(integers))) if len(integers) > 1 else common
+    if (len(integers) - 1) * np.log(step / common) < MIN_LOG_ODDS:
+        step = common
+    return Grid(float(step), float(step), float(integers[0] % step))
+
+
+def _find_decimal_grid(values, whole, decimals):
+    """Return the grid of distinct decimal numbers, given those without the decimal point."""
+    size, found = 10.0**decimals, _find_multiples(whole, is_common=True)
+    if found.step == 1.0:
+        grid = _find_rounded_grid(values, 1.0 / size)
+        if grid is not None:
+            return Grid(grid[0], *grid, decimals, is_exact=False)
+    step = found.step / size
+    return Grid(step, step, found.origin / size, decimals)
+
+
+def _find_rounded_grid(values, precision):
+    """Return the step and the origin of the coarsest grid that distinct values are rounded from.
+
+    The rounding errors are at most half of the precision. None is returned if no grid is coarse
+    enough, or if it can be a coincidence: the values are compared with as many random numbers.
+    """
+    x, error = values - values[0], ROUNDING_ERROR * precision
+    least = np.diff(values).min(initial=np.inf)
+    if least < MIN_STEPS * precision or x[-1] > MAX_STEPS * least or len(values) < 3:
+        return None
+    last = min(MAX_GAPS / least, 1.0 / (MIN_STEPS * precision))
+    frequencies = np.arange(1.0 / (least + 2.0 * error), last, 1.0 / (N_TRIALS * x[-1]))
+    phases = np.exp(2j * np.pi * frequencies[:, None] * x[:: 1 + len(x) // MAX_COMPARED])
+    means = phases.mean(axis=1)
+    for i in np.flatnonzero(np.abs(means) > MIN_COHERENCE):
+        places = np.rint(x * frequencies[i] - np.angle(means[i]) / (2.0 * np.pi))
+        found = _fit_grid(values, places, error)
+        if found is not None and found[0] >= MIN_STEPS * precision:
+            log_odds = (len(x) - 2) * np.log(found[0] / (2.0 * error)) - np.log(len(frequencies))
+            return found if log_odds >= MIN_LOG_ODDS else None
+    return None
+
+
+def _fit_grid(x, places, error):
+    """Return the step and the origin of a grid whose places differ from values by at most an error.
+
+    The origin is 0 if possible. None is returned if there is no such grid.
+    """
+    gaps, differences = places[:, None] - places, x[:, None] - x
+    is_later = np.triu(np.ones(gaps.shape, dtype=bool), 1).T
+    gaps, differences = gaps[is_later], differences[is_later]
+    if gaps.min() <= 0:
+        return None
+    low, high = ((differences + sign * 2.0 * error) / gaps for sign in (-1, 1))
+    if low.max() > high.min():
+        return None
+    step = 0.5 * (low.max() + high.min())
+    origins = x - step * places
+    origin = 0.5 * (origins.min() + origins.max())
+    places = np.rint(x / step)
+    is_zero, rest = places == 0, x[places != 0]
+    ends = np.sort([rest - error, rest + error] / places[~is_zero], axis=0)
+    is_multiple = (np.abs(x[is_zero]) <= error).all() and ends[0].max() <= ends[1].min()
+    if is_multiple:
+        step, origin = 0.5 * (ends[0].max() + ends[1].min()), 0.0
+    return float(step), float(origin)
 
 
 def check_support(x, kind, name):
@@ -101,6 +207,16 @@ def find_support(x, kind):
         return 0.0, high
     natural = [bound for _, bound in NATURAL_BOUNDS if kind == "non-negative" and high <= bound]
     return 0.0, natural[0] if natural and _piles_up(natural[0] - x) else np.inf
+
+
+def extend_bounds(grid, low, high):
+    """Return bounds that contain the cells of the smallest and the largest value within bounds."""
+    step, origin = grid.step, grid.origin
+    if not origin:
+        return low - step / 2, high + step / 2
+    first = origin + step * np.ceil((low - origin) / step - NEAR_BOUND)
+    last = origin + step * np.floor((high - origin) / step + NEAR_BOUND)
+    return min(low, first - step / 2), max(high, last + step / 2)
 
 
 def find_soft_ends(x, kind, low, high, is_detected):
@@ -243,6 +359,27 @@ def _are_isolated(values, counts, step):
         and len(values) <= min(MAX_ROUNDED, 1 + n_rows / FEW_ROUNDED)
         and counts[others & is_far].sum() >= MIN_ISOLATED * n_rows
     )
+
+
+def round_to_grid(transform, x):
+    """Return the nearest possible values, which are training values where these are close."""
+    step, origin, known = transform.step, transform.origin, transform.values
+    if not step:
+        return x
+    x = origin + np.rint((x - origin) / step) * step
+    if transform.decimals is not None:
+        x = np.round(x, transform.decimals) + 0.0  # no negative zeros
+    if len(known):
+        place = np.clip(np.searchsorted(known, x - step / 2), 0, len(known) - 1)
+        x = np.where(np.abs(known[place] - x) < step / 4, known[place], x)
+    return x
+
+
+def find_smallest(transform):
+    """Return the smallest possible value that is not negative."""
+    step = transform.step
+    share = transform.origin / step + NEAR_BOUND if step else 0.0
+    return float(round_to_grid(transform, max(share % 1.0 - NEAR_BOUND, 0.0) * step))
 
 
 def log_rounded_density(transform, x):

@@ -11,17 +11,19 @@ from .numeric import find_far_values, median_and_scale
 from .supports import (
     FARTHEST,
     LARGEST,
-    MAX_DECIMALS,
     MAX_REACH,
     check_support,
+    extend_bounds,
+    find_grid,
     find_outside,
+    find_smallest,
     find_soft_ends,
     find_spikes,
-    find_step,
     find_support,
     hide_outside,
     log_rounded_density,
     reaches_far,
+    round_to_grid,
 )
 
 # Both lists begin with the transform that is closest to linear.
@@ -69,8 +71,10 @@ class ColumnTransform:
         Variance of the rounding error of a transformed number.
     unit : float
         Unit of measurement of point masses: a density is a point mass divided by this unit.
+    decimals : int or None
+        Number of decimals of a rounded column, None if they are not known.
     values : ndarray of shape (n_values,)
-        Distinct training values if the origin is not 0.
+        Distinct training values if they differ from the possible values by rounding errors.
     spikes : ndarray of shape (n_spikes,)
         Values with a point mass.
     centre, scale, softness : float
@@ -94,6 +98,7 @@ class ColumnTransform:
     origin: float = 0.0
     noise: float = 0.0
     unit: float = 1.0
+    decimals: int | None = None
     values: np.ndarray = field(default_factory=lambda: np.zeros(0))
     spikes: np.ndarray = field(default_factory=lambda: np.zeros(0))
     centre: float = 0.0
@@ -172,16 +177,10 @@ class ColumnTransform:
         return slopes
 
     def inverse(self, z):
-        """Convert transformed values to the column's units; round them, and keep them in bounds."""
-        x = self.restore(np.asarray(z))
-        if self.step:
-            x = np.rint((x - self.origin) / self.step) * self.step
-            if self.origin:
-                x = self._snap(x)
-            elif self.step % 1.0:
-                x = np.round(x, MAX_DECIMALS + 2)
+        """Convert transformed values to the column's units; keep them in bounds, and round them."""
         low, high = self.support
-        return np.clip(x, max(low + self.step / 2, -LARGEST), min(high - self.step / 2, LARGEST))
+        low, high = max(low + self.step / 2, -LARGEST), min(high - self.step / 2, LARGEST)
+        return round_to_grid(self, np.clip(self.restore(np.asarray(z)), low, high))
 
     def restore(self, z):
         """Convert transformed values to the column's units without rounding."""
@@ -193,12 +192,6 @@ class ColumnTransform:
             shares = 1.0 - 2.0 * np.expm1(-logs / 2) if is_soft else np.exp(logs)
             x[is_near] = bound + sign * shares * self.scale * self.least
         return x
-
-    def _snap(self, x):
-        """Return ``origin + x``, or the nearest training value where it is close."""
-        x, known = self.origin + x, self.values
-        place = np.clip(np.searchsorted(known, x - self.step / 2), 0, len(known) - 1)
-        return np.where(np.abs(known[place] - x) < self.step / 4, known[place], x)
 
     def invert(self, z):
         """Return the values whose standardised transforms are given, without tails at bounds."""
@@ -272,16 +265,18 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False, is_detected=
     x, weights = x[~np.isnan(x)], weights[~np.isnan(x)]
     check_support(x, kind, name)
     kind = "continuous" if is_linear and kind == "bounded" else kind
-    unit, step, origin = find_step(x, kind)
+    grid = find_grid(x, kind)
+    unit, step = grid.unit, grid.step
     low, high = find_support(x, kind)
     spikes = find_spikes(x, step, low, high)
     if not step and len(spikes) > 1:
         unit = float(np.diff(spikes).min())
     is_spike, n = np.isin(x, spikes), len(x)
     is_soft = find_soft_ends(x, kind, low, high, is_detected)
+    parts = dict(zip(("low", "high"), extend_bounds(grid, low, high), strict=True))
+    parts |= {"step": step, "unit": unit, "origin": grid.origin, "decimals": grid.decimals}
+    parts |= {"spikes": spikes, "values": np.unique(x[:0] if grid.is_exact else x)}
     x, weights = x[~is_spike], weights[~is_spike]
-    parts = {"low": low - step / 2, "high": high + step / 2, "step": step, "unit": unit}
-    parts |= {"origin": origin, "spikes": spikes, "values": np.unique(x if origin else x[:0])}
     parts |= {"is_soft": is_soft, "outside": find_outside(n, kind, low, high, is_soft, is_detected)}
     if len(np.unique(x)) < 2:
         return _without_shape(parts, np.append(x, spikes))
@@ -322,7 +317,8 @@ def _find_reach(transform, x):
     z, width = transform.forward(x), MAX_REACH * np.ptp(x)
     low, high = float(z.min()) - MARGIN, float(z.max()) + MARGIN
     if transform.is_soft[0] and x.min() >= 0.0:
-        low = max(low, float(transform.forward(SMALLEST * transform.scale)))
+        edge = max(find_smallest(transform) - transform.step / 2, 0.0)
+        low = max(low, float(transform.forward(edge + SMALLEST * transform.scale)))
     if not width or (not transform.step and len(x) >= MIN_ROWS):
         return low, high
     ends = transform.forward(np.array([x.min() - width, x.max() + width]))

@@ -12,6 +12,7 @@ from zoo import enumerate_states
 from skmrf import NNMRFBayesClassifier, NNMRFDensity
 from skmrf._data.classes import cell_points, find_cells, spread_over_cells
 from skmrf._data.mixed import learn_columns
+from skmrf._data.supports import find_grid
 from skmrf._utils.rows import Batch
 from skmrf._utils.warn import LogPartitionWarning
 from skmrf.energies import NeuralEnergy
@@ -432,3 +433,59 @@ def test_numbers_beyond_the_bounds_of_doses(seed):
     assert_allclose(model.marginals(far)[1], np.repeat(model.marginals(none)[1], 4, axis=0))
     assert_allclose(model.predict(far)[:, 1], model.predict(none)[0, 1])
     assert_array_equal(model.predict(far)[:, 0], np.array(far)[:, 0])
+
+
+GRIDS = {  # values of random whole numbers, their type, the step and the origin of the grid
+    "half": (lambda k: k + 0.5, "non-negative", 1.0, 0.5),
+    "tenths": (lambda k: np.round(1.0 * k + 0.7, 1), "non-negative", 1.0, 0.7),
+    "every fourth": (lambda k: 4.0 * k + 3.0, "integer", 4.0, 3.0),
+    "years": (lambda k: 5.0 * k + 1952.0, "integer", 5.0, 2.0),
+    "negative": (lambda k: 5.0 * k - 32.0, "integer", 5.0, 3.0),
+    "percentages": (lambda k: np.round(100.0 * k / 84, 2), "non-negative", 100.0 / 84, 0.0),
+    "eighths": (lambda k: np.round(k / 8, 2), "non-negative", 0.125, 0.0),
+    "with offset": (lambda k: np.round(k / 7 + 0.1234, 4), "non-negative", 1 / 7, 0.1234),
+    "not rounded": (lambda k: k / 7, "non-negative", 1 / 7, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_find_grid(name, seed):
+    convert, kind, step, origin = GRIDS[name]
+    x = convert(np.random.default_rng(seed).permutation(np.append(np.arange(30), np.full(200, 9))))
+    grid = find_grid(x, kind)
+    assert_allclose(grid.step, step, rtol=1e-3)
+    places = (grid.origin - origin) / step
+    assert_allclose(places, np.rint(places), atol=0.01)
+
+
+def test_no_grid_by_chance(seed):
+    """A grid that is coarser than the decimals of the values needs many values."""
+    rng = np.random.default_rng(seed)
+    for decimals in (0, 1, 2, 3):
+        for size in (8, 20, 100):
+            x = np.round(rng.choice(rng.gamma(3, size=size), 400), decimals)
+            divisor = np.gcd.reduce(np.rint(x * 10.0**decimals).astype(int))
+            assert find_grid(x, "non-negative").step == divisor / 10.0**decimals
+    assert find_grid(rng.permutation(100) / 8 + 0.1, "non-negative").step == 0.0  # no equal values
+    assert find_grid(np.array([3.0, 7.0, 15.0, 3.0]), "integer").step == 1.0
+
+
+@pytest.mark.parametrize("name", ["half", "every fourth", "percentages", "not rounded"])
+def test_densities_and_samples_of_equidistant_values(name, seed):
+    """The probabilities of all possible values sum to one, and samples are possible values."""
+    convert, kind, step, _ = GRIDS[name]
+    rng = np.random.default_rng(seed)
+    k = np.append(rng.poisson(12, 400), [5, 7, 9, 11, 13, 15, 17, 19])
+    X = np.column_stack([convert(k), k + rng.normal(size=len(k))])
+    model = NNMRFDensity(column_types=[kind, "continuous"], random_state=seed).fit(X)
+    possible = convert(np.arange(61))
+    query = np.column_stack([possible, np.full(61, np.nan)])
+    assert_allclose(step * np.exp(model.score_samples(query)).sum(), 1.0, atol=0.02)
+    between = np.column_stack([possible[:-1] + step / 3, np.full(60, np.nan)])
+    assert np.isfinite(model.score_samples(between)).all()
+    missing = np.array([[np.nan, 12.0]])
+    draws = model.sample(200, given=np.repeat(missing, 200, axis=0), random_state=seed)[:, 0]
+    quantiles = model.marginals(missing)[0].ravel()
+    for x in (draws, quantiles, model.sample(200)[:, 0], model.predict(missing)[:, 0]):
+        assert_allclose(np.abs(x[:, None] - possible).min(axis=1), 0.0, atol=0.02 * step)
+        assert np.isin(x, X[:, 0]).mean() > 0.9

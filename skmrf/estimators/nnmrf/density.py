@@ -70,17 +70,19 @@ class NNMRFDensity(TableDensity):
     without bounds have heavy tails, these transforms are linear if held-out rows are then more
     likely, which is the case if extreme values of several columns are in the same rows. Bounds of
     given types end the support. Beyond detected bounds, new rows have a small probability: that of
-    one training row, or the density decreases quickly. A value that repeats much more often
-    than others, such as 0, has a point mass. Its state is a category :math:`s_j`, and a row with
-    such a value has no :math:`z_i` in the Gaussian. The density is with respect to the counting
-    measure for categories, and with respect to Lebesgue measure for numbers without a point mass.
-    For a point mass, it is the probability divided by the unit of rounding of the column, or by 1
-    if the column is not rounded. Rounded numbers and integers have the mean density of their cell,
-    the interval of the numbers that are rounded to them. It is the probability of the cell divided
-    by its width, so the densities of integers sum to one. In tables with several rounded columns,
-    this probability is a product of conditional probabilities given the rounded numbers before,
-    which are treated as numbers with normal errors. Draws and quantiles of rounded numbers have
-    these probabilities. If a column has no negative numbers, draws and quantiles below 0 are 0.
+    one training row, or the density decreases quickly. A value that repeats much more often than
+    others, such as 0, has a point mass. Its state is a category :math:`s_j`, and a row with such a
+    value has no :math:`z_i` in the Gaussian. The density is with respect to the counting measure
+    for categories, and with respect to Lebesgue measure for numbers without a point mass. For a
+    point mass, it is the probability divided by the unit of rounding of the column, or by 1 if the
+    column is not rounded. Rounded numbers and integers have the mean density of their cell, the
+    interval of the numbers that are rounded to them. It is the probability of the cell divided by
+    its width, so the densities of integers sum to one. Equidistant numbers, such as 0.5, 1.5 and
+    2.5 or rounded percentages of k out of 84, are rounded to their distance. In tables with several
+    rounded columns, this probability is a product of conditional probabilities given the rounded
+    numbers before, which are treated as numbers with normal errors. Draws and quantiles of rounded
+    numbers have these probabilities. If a column has no negative numbers, draws and quantiles below
+    0 are 0.
 
     With ``potentials="network"``, the potentials are small neural networks:
 

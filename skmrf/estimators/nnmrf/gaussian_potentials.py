@@ -16,7 +16,7 @@ from ..._data.column_types import (
 from ..._data.frames import column_names, declared_categories, read_columns
 from ..._data.mixed import find_discrete_categories
 from ..._data.numeric import find_linear_functions
-from ..._data.supports import FARTHEST, SMALLEST_SHARE, hide_outside
+from ..._data.supports import FARTHEST, SMALLEST_SHARE, find_smallest, hide_outside
 from ..._data.transforms import TAIL_SOFTNESS, TransformedColumns, learn_transform
 from ..._kernels.gaussians import MIN_VARIANCE
 from ..._utils.log_weights import check_sample_weight, logsumexp_along
@@ -397,7 +397,7 @@ def _quantiles(mixture, columns, codes, j, *, shares, means, deviations, levels)
             levels=np.asarray(levels, dtype=float),
         )
     is_positive = transform.is_soft[0] and transform.low + transform.step / 2 >= 0.0
-    return np.maximum(out, 0.0) if is_positive else out
+    return np.maximum(out, find_smallest(transform)) if is_positive else out
 
 
 def _invert_distribution(transform, *, shares, means, deviations, tables, levels):
