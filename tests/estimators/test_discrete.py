@@ -515,7 +515,7 @@ def test_annealing_from_independent_columns_raises_log_z(monkeypatch):
 
     def anneal(_, reference, **others):
         result = ais(graph, reference=reference, **others)
-        return replace(result, lower=99.0) if reference is None else result
+        return replace(result, value=99.0) if reference is None else result
 
     monkeypatch.setattr(_refinement, "MAX_EXACT_ENTRIES", 0)
     monkeypatch.setattr(_refinement, "ais", anneal)
