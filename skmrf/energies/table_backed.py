@@ -21,6 +21,7 @@ ENTRIES_PER_UNIT = 2**19  # rows times cliques that are worth a thread, about a 
 CHUNK = 4096  # rows per block, so that the positions of their entries stay in the CPU cache
 MAX_DENSE_VARIABLES = 1024  # up to here a full coupling matrix is cheap, however sparse it is
 COUPLING_LIMIT = 1e6  # differences of larger log-potentials would round away smaller ones
+MIN_LOG_ODDS = -80.0  # whose exponential float32 can hold
 MAX_STATES = 4096  # of all variables, whose matrix has 128 MB
 
 
@@ -75,9 +76,41 @@ class TableBackedEnergy(DiscreteEnergy):
         """
         gram = coupling.copy()
         np.fill_diagonal(gram, bias)
-        layout = self.layout
-        out = np.zeros(layout.n_parameters)
-        add_binary_moments(gram, 0.0, layout.n_states, *layout.structure, out)
+        return self._binary_moments(gram, bias, 0.0)
+
+    def conditional_moments(self, X):
+        """Estimate the expected statistics of a pairwise model of binary variables from samples.
+
+        Each statistic is replaced by the mean, over the variables of its table, of its expectation
+        given all other variables.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_variables)
+            State codes of samples of the model.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Estimates, shaped like ``theta``. Probabilities have the precision of float32, because
+            their exponentials are then six times as fast.
+        """
+        coupling, bias, _ = self._binary
+        fields = X.astype(float) @ coupling + bias
+        X = X.astype(np.float32)
+        p = 1.0 / (1.0 + np.exp(-np.maximum(fields, MIN_LOG_ODDS).astype(np.float32)))
+        joint, means = X.T @ p / len(X), p.mean(axis=0, dtype=float)
+        joint = 0.5 * (joint + joint.T)
+        np.fill_diagonal(joint, 0.5 * (X.mean(axis=0) + means))
+        return self.from_table_moments(self._binary_moments(joint, means, 1.0))
+
+    def _binary_moments(self, gram, means, total):
+        """Return the frequencies of all table entries of a binary pairwise model.
+
+        The arguments are those of :func:`skmrf._kernels.tables.add_binary_moments`.
+        """
+        out = np.zeros(self.layout.n_parameters)
+        add_binary_moments(gram, means, total, self.layout.n_states, *self.layout.structure, out)
         return out
 
     @cached_property
@@ -208,10 +241,10 @@ class TableBackedEnergy(DiscreteEnergy):
         """Add the weighted clique frequencies of binary rows to ``out``, by matrix products."""
         if not states:
             return
-        n_states = self.layout.n_states
         gram = gram_matrix(*states)
         total = sum(float(weights.sum()) for _, weights in states)
-        add_binary_moments(gram, total, n_states, *self.layout.structure, out)
+        given = gram, np.diagonal(gram).copy(), total, self.layout.n_states
+        add_binary_moments(*given, *self.layout.structure, out)
 
 
 class TableEnergy(TableBackedEnergy):

@@ -96,7 +96,8 @@ def conditional_moments(energy, X):
     A. E. Gelfand and A. F. M. Smith, "Sampling-based approaches to calculating marginal densities",
     Journal of the American Statistical Association 85 (1990).
     """
-    if not (is_numpy(X) and isinstance(energy, TableBackedEnergy)):
+    is_binary = isinstance(energy.conditionals(), BinaryConditionals)
+    if is_binary or not is_numpy(X):
         return CliqueMoments(energy.conditional_moments(X))
     _, gradient = site_log_likelihood(energy, X, np.full(len(X), 1.0 / len(X)))
     gradient /= energy.layout.entry_orders
