@@ -81,13 +81,10 @@ def add_moments(XT, weights, clique_ptr, clique_vars, strides, table_start, out)
 
 
 @kernel
-def add_binary_moments(
-    gram, means, total, n_states, clique_ptr, clique_vars, strides, table_start, out
-):  # fmt: skip
+def add_binary_moments(gram, total, n_states, clique_ptr, clique_vars, strides, table_start, out):
     """Add the weighted count of each table entry of a binary pairwise factor graph to ``out``.
 
-    ``gram`` is ``X' diag(w) X`` for the states X and the weights w. ``means`` takes the place of
-    its diagonal for the tables of single variables.
+    ``gram`` is ``X' diag(w) X`` for the states X and the weights w.
     """
     for a in range(table_start.size):
         p = clique_ptr[a]
@@ -98,13 +95,14 @@ def add_binary_moments(
             continue
         i = clique_vars[p]
         step_i = strides[p] * (n_states[i] - 1)
+        one_i = gram[i, i]
         if order == 1:
-            out[start] += total - means[i]
-            out[start + step_i] += means[i]
+            out[start] += total - one_i
+            out[start + step_i] += one_i
             continue
         j = clique_vars[p + 1]
         step_j = strides[p + 1] * (n_states[j] - 1)
-        one_i, one_j, both = gram[i, i], gram[j, j], gram[i, j]
+        one_j, both = gram[j, j], gram[i, j]
         out[start] += total - one_i - one_j + both
         out[start + step_j] += one_j - both
         out[start + step_i] += one_i - both

@@ -278,7 +278,8 @@ def conditional_frequencies(flat, X, n_states, matrix, entries):
     """Return frequencies of all table entries in samples, with conditional probabilities.
 
     The frequency of a pair of states is the mean of two estimates: in each, one of the variables
-    has its probabilities given all other variables instead of its state.
+    has its probabilities given all other variables instead of its state. The frequency of a single
+    state is the mean of both.
 
     Parameters
     ----------
@@ -300,7 +301,8 @@ def conditional_frequencies(flat, X, n_states, matrix, entries):
     states = indicate_states(X, n_states)
     p = _normalise(states @ pairs + singles, n_states)
     joint = states.T @ p / (2.0 * len(states))
-    joint = without_diagonal(joint + joint.T) + namespace(flat).diag(p.mean(axis=0))
+    means = 0.5 * (states + p).mean(axis=0)
+    joint = without_diagonal(joint + joint.T) + namespace(flat).diag(means)
     return joint.ravel()[entries]
 
 
@@ -319,9 +321,8 @@ def _normalise(fields, n_states):
     array of shape (n_rows, n_total_states)
         Probabilities, which add up to 1 for each variable.
     """
-    owner, state = state_columns(n_states)
-    columns = np.full((len(n_states), n_states.max(initial=1)), len(owner))
-    columns[owner, state] = np.arange(len(owner))
-    padded = fields.at[:, columns].get(mode="fill", fill_value=-np.inf)
-    weights = namespace(fields).exp(padded - padded.max(axis=2, keepdims=True))
-    return (weights / weights.sum(axis=2, keepdims=True))[:, owner, state]
+    owner, _ = state_columns(n_states)
+    zeros = namespace(fields).zeros((len(fields), len(n_states)), fields.dtype)
+    largest = (zeros - np.inf).at[:, owner].max(fields)
+    weights = namespace(fields).exp(fields - largest[:, owner])
+    return weights / zeros.at[:, owner].add(weights)[:, owner]

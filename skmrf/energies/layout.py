@@ -224,12 +224,6 @@ class Layout:
         """Number of variables of each clique, shape (n_cliques,)."""
         return np.diff(self.clique_ptr)
 
-    @cached_property
-    def entry_orders(self):
-        """Number of variables of the clique of each table entry, at least 1, as floats."""
-        _, owners = np.unique(self.table_start, return_index=True)
-        return np.repeat(np.maximum(self.orders[owners], 1.0), self.table_size[owners])
-
     @property
     def structure(self):
         """Index arrays of the cliques: ``(clique_ptr, clique_vars, strides, table_start)``."""

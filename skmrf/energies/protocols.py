@@ -313,7 +313,7 @@ class BinaryPairwiseEnergy(DiscreteEnergy):
         """Estimate the expected statistics from samples and their conditional expectations.
 
         The product of two variables is replaced by the mean of its expectations given all variables
-        but one of the two.
+        but one of the two, and a variable by the mean of its value and of its expectation.
 
         Parameters
         ----------
@@ -328,10 +328,10 @@ class BinaryPairwiseEnergy(DiscreteEnergy):
         coupling, bias, _ = self.conditionals()
         low, high = self.states
         X = X.astype(coupling.dtype)
-        means = low + (high - low) * sigmoid(X @ coupling + bias)
-        joint = (low + (high - low) * X).T @ means / len(X)
+        states, means = (low + (high - low) * p for p in (X, sigmoid(X @ coupling + bias)))
+        joint = states.T @ means / len(X)
         pairs = without_diagonal(0.5 * (joint + joint.T))
-        return self.from_pair_moments(pairs, means.mean(axis=0))
+        return self.from_pair_moments(pairs, 0.5 * (states + means).mean(axis=0))
 
 
 class ContinuousEnergy(FactorGraphConvertible):

@@ -76,13 +76,15 @@ class TableBackedEnergy(DiscreteEnergy):
         """
         gram = coupling.copy()
         np.fill_diagonal(gram, bias)
-        return self._binary_moments(gram, bias, 0.0)
+        layout = self.layout
+        out = np.zeros(layout.n_parameters)
+        add_binary_moments(gram, 0.0, layout.n_states, *layout.structure, out)
+        return out
 
     def conditional_moments(self, X):
         """Estimate the expected statistics of a pairwise model of binary variables from samples.
 
-        Each statistic is replaced by the mean, over the variables of its table, of its expectation
-        given all other variables.
+        The result is that of :func:`skmrf.learners.pseudo_likelihood.conditional_moments`.
 
         Parameters
         ----------
@@ -96,22 +98,14 @@ class TableBackedEnergy(DiscreteEnergy):
             their exponentials are then six times as fast.
         """
         coupling, bias, _ = self._binary
-        fields = X.astype(float) @ coupling + bias
-        X = X.astype(np.float32)
-        p = 1.0 / (1.0 + np.exp(-np.maximum(fields, MIN_LOG_ODDS).astype(np.float32)))
-        joint, means = X.T @ p / len(X), p.mean(axis=0, dtype=float)
+        fields = np.maximum(X.astype(float) @ coupling + bias, MIN_LOG_ODDS)
+        X, p = X.astype(np.float32), 1.0 / (1.0 + np.exp(-fields.astype(np.float32)))
+        joint = X.T @ p / len(X)
         joint = 0.5 * (joint + joint.T)
-        np.fill_diagonal(joint, 0.5 * (X.mean(axis=0) + means))
-        return self.from_table_moments(self._binary_moments(joint, means, 1.0))
-
-    def _binary_moments(self, gram, means, total):
-        """Return the frequencies of all table entries of a binary pairwise model.
-
-        The arguments are those of :func:`skmrf._kernels.tables.add_binary_moments`.
-        """
+        np.fill_diagonal(joint, 0.5 * (X.mean(axis=0, dtype=float) + p.mean(axis=0, dtype=float)))
         out = np.zeros(self.layout.n_parameters)
-        add_binary_moments(gram, means, total, self.layout.n_states, *self.layout.structure, out)
-        return out
+        add_binary_moments(joint, 1.0, self.layout.n_states, *self.layout.structure, out)
+        return self.from_table_moments(out)
 
     @cached_property
     def _binary(self):
@@ -241,10 +235,10 @@ class TableBackedEnergy(DiscreteEnergy):
         """Add the weighted clique frequencies of binary rows to ``out``, by matrix products."""
         if not states:
             return
+        n_states = self.layout.n_states
         gram = gram_matrix(*states)
         total = sum(float(weights.sum()) for _, weights in states)
-        given = gram, np.diagonal(gram).copy(), total, self.layout.n_states
-        add_binary_moments(*given, *self.layout.structure, out)
+        add_binary_moments(gram, total, n_states, *self.layout.structure, out)
 
 
 class TableEnergy(TableBackedEnergy):

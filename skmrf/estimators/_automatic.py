@@ -284,7 +284,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     tree = reference if best == with_edges else rules[with_edges](data)
     if refined is not None:
         start = _shift(reference, refined.energy, folds[0].reference)
-        alpha, learner = refined.strength / n_rows, _refinement.make_learner()
+        alpha, learner = refined.strength / n_rows, refined.learner
         return Plan(learner, alpha, start, reference, path, data, fits.interrupted, True, tree)
     start = reference
     if choice and len(folds) == 1:
@@ -493,7 +493,7 @@ def _check_likelihood(fits, fold, best, learner, parameters):
         energy, strength = energies[index], fits.strengths[index]
         given = learner, fold, energy, settings, parameters.penalty, strength
         energies[index] = energy = fit_strength(*given)
-        _, upper = _refinement.quick_log_partition(energy, reference)
+        upper = _refinement.quick_log_partition(energy, reference).upper
         if weights @ (energy.log_potential(fold.test.X) - upper - base) > 0:
             return index
     return 0

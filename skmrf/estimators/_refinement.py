@@ -39,6 +39,7 @@ MAX_DEVICE_STATES = 4096  # of all variables; a device keeps ten matrices with a
 MAX_EXACT_ENTRIES = 2**24  # of exact inference; about a second
 MAX_COMPARED_ROWS = 5000  # of two models after training
 MIN_LOSS = 0.2  # nats; larger than the errors of log Z
+MAX_ANNEALED = 32  # chains that restart
 N_TEMPERATURES = 200  # of the estimate of log Z that compares two models
 
 
@@ -51,10 +52,32 @@ class Refined(NamedTuple):
         Penalty strength times the number of rows.
     energy : FactorGraph
         Model.
+    learner : PCD
+        Learner that has refined it.
     """
 
     strength: float
     energy: Any
+    learner: PCD
+
+
+class QuickLogPartition(NamedTuple):
+    """Estimates of log Z in nats.
+
+    Attributes
+    ----------
+    value : float
+        log Z.
+    upper : float
+        Upper limit of log Z.
+    near : float
+        Log of the sum over states that are similar to those of the reference model. It is less than
+        ``value`` if modes far from these states have a part of the probability.
+    """
+
+    value: float
+    upper: float
+    near: float
 
 
 def is_possible(energy, parameters):
@@ -179,7 +202,7 @@ def keep_start(start, reference, data, average, state):
     rows = complete_states(data.take(rng.permutation(len(data.X))[:MAX_COMPARED_ROWS]), rng)
     weights = normalized_weights(rows.log_weights, len(rows.X))
     scores = [
-        float(weights @ energy.log_potential(rows.X)) - quick_log_partition(energy, reference)[0]
+        float(weights @ energy.log_potential(rows.X)) - quick_log_partition(energy, reference).value
         for energy in (state.result(average), start)
     ]
     loss = scores[1] - scores[0]
@@ -195,9 +218,9 @@ def keep_start(start, reference, data, average, state):
     return state.with_other_model(start)
 
 
-def make_learner():
-    """Return the learner of a refinement."""
-    return PCD(n_chains=N_CHAINS, n_sweeps=1, n_annealed=N_ANNEALED, rao_blackwell=True)
+def make_learner(n_annealed=N_ANNEALED):
+    """Return the learner of a refinement, given the number of chains that restart."""
+    return PCD(n_chains=N_CHAINS, n_sweeps=1, n_annealed=n_annealed, rao_blackwell=True)
 
 
 def make_search(path, tree, parameters, centre):
@@ -303,8 +326,8 @@ class StrengthSearch:
         exact = reference.without_zero_tables()
         log_z = expectations.exact_model(exact).log_partition(exact)
         scores = reference.log_potential(rows) - log_z
-        log_z, _ = quick_log_partition(self.energy, self.tree)
-        self.row_scores = self.energy.log_potential(rows) - log_z
+        log_z = quick_log_partition(self.energy, self.tree)
+        self.row_scores = self.energy.log_potential(rows) - log_z.value
         if self._weights @ scores >= self.score:
             self.energy, self.row_scores = reference, scores
         self._compare(self.strength, -CLEAR_LOSS)
@@ -353,31 +376,48 @@ class StrengthSearch:
             Gain of the mean score of the held-out rows, in standard errors; -inf if the parameters
             do not stay finite.
         """
-        energy = _refine(self.energy, self.fold.train, self.settings(strength))
-        if energy is None:
+        refined, row_scores = self._refine(strength)
+        if refined is None:
             return -np.inf
-        _, upper = quick_log_partition(energy, self.tree)
-        row_scores = energy.log_potential(self.fold.test.X) - upper
         gains, errors = gain_over_reference([self.row_scores, row_scores], self._weights)
         gain = gains[1] / errors[1] if errors[1] > 0.0 else 0.0
         if gain > least_gain:
-            self.best = Refined(strength, energy)
-            self.energy, self.row_scores = energy, row_scores
+            self.best = refined
+            self.energy, self.row_scores = refined.energy, row_scores
         return float(gain)
+
+    def _refine(self, strength):
+        """Refine the best model; return the refined model, or None, and scores of held-out rows.
+
+        Few chains restart, because many of them would reduce the probability of rare states in the
+        rows. While a model has modes far from the rows, four times as many chains restart; of these
+        models the one with the highest score is returned.
+        """
+        best, best_scores, n_annealed, is_far = None, None, N_ANNEALED, True
+        while is_far and n_annealed <= MAX_ANNEALED:
+            learner, settings = make_learner(n_annealed), self.settings(strength)
+            energy = _refine(self.energy, learner, self.fold.train, settings)
+            if energy is None:
+                break
+            log_z = quick_log_partition(energy, self.tree)
+            scores = energy.log_potential(self.fold.test.X) - log_z.upper
+            if best is None or self._weights @ (scores - best_scores) > 0.0:
+                best, best_scores = Refined(strength, energy, learner), scores
+            n_annealed, is_far = 4 * n_annealed, log_z.value - log_z.near > MIN_LOSS
+        return best, best_scores
 
     @property
     def _weights(self):
         return held_out_weights([self.fold])
 
 
-def _refine(energy, data, settings):
+def _refine(energy, learner, data, settings):
     """Return the model after preconditioned steps of PCD, or None if it does not stay finite."""
-    learner, settings = make_learner(), short_settings(settings, energy, data)
-    return run_unless_divergent(energy, learner, data, settings)
+    return run_unless_divergent(energy, learner, data, short_settings(settings, energy, data))
 
 
 def quick_log_partition(energy, reference):
-    """Return log Z and its upper limit, by annealing unless exact inference takes a second.
+    """Return estimates of log Z, by annealing unless exact inference takes a second.
 
     Parameters
     ----------
@@ -388,17 +428,17 @@ def quick_log_partition(energy, reference):
 
     Returns
     -------
-    value, upper : float
-        log Z and its upper limit, in nats. They are at least as large as the log of the sum over
-        states near modes of the model (see :func:`skmrf.samplers.enumerated_states.mode_bound`),
-        and as the estimate of log Z by annealing from a product distribution. States with many
-        more ones than the rows are few of the samples of the reference model, even if they have
-        most of the probability.
+    QuickLogPartition
+        log Z and its upper limit. They are at least as large as the log of the sum over states near
+        modes of the model (see :func:`skmrf.samplers.enumerated_states.mode_bound`), and as the
+        estimate of log Z by annealing from a product distribution. States with many more ones than
+        the rows are few of the samples of the reference model, even if they have most of the
+        probability.
     """
     model = expectations.quick_exact_model(energy)
     if model is not None and model.entries <= MAX_EXACT_ENTRIES:
         value = model.log_partition(energy)
-        return value, value
+        return QuickLogPartition(value, value, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the limit is used, however wide the interval is
         first, other = [
@@ -406,4 +446,4 @@ def quick_log_partition(energy, reference):
             for p0 in (reference, None)
         ]
     bound = max(mode_bound(energy, np.random.default_rng(0)), other.value)
-    return max(first.value, bound), max(first.upper, bound)
+    return QuickLogPartition(max(first.value, bound), max(first.upper, bound), first.value)

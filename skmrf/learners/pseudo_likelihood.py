@@ -70,14 +70,16 @@ def site_log_likelihood(energy, X, weights=None):
 def conditional_moments(energy, X):
     r"""Estimate the expected statistics of a model from its samples and their conditionals.
 
-    The indicator of the joint state :math:`a` of a clique :math:`c` is replaced by the mean, over
-    the variables of the clique, of its expectation given all other variables:
+    The estimate is the mean over the samples :math:`x` and over :math:`K` variables per clique,
+    where :math:`K` is the largest number of variables of a clique. The indicator of the joint state
+    :math:`a` of a clique :math:`c` is replaced by its expectation given all variables but one:
 
-    .. math:: \frac{1}{n |c|} \sum_x \sum_{i \in c} 1[x_{c \setminus i} = a_{c \setminus i}] \,
-        p(a_i \mid x_{-i})
+    .. math:: \frac{1}{n} \sum_x \frac{1}{K} \Big( (K - |c|)\, 1[x_c = a] + \sum_{i \in c}
+        1[x_{c \setminus i} = a_{c \setminus i}] \, p(a_i \mid x_{-i}) \Big)
 
     This is the frequency of the joint state minus the derivative of the mean
-    pseudo-log-likelihood, divided by the number of variables of the clique.
+    pseudo-log-likelihood, divided by :math:`K`. All cliques with a variable have the same estimate
+    of its marginal, so centred gradients of pairs have no noise of single variables.
 
     Parameters
     ----------
@@ -100,10 +102,9 @@ def conditional_moments(energy, X):
     if is_binary or not is_numpy(X):
         return CliqueMoments(energy.conditional_moments(X))
     _, gradient = site_log_likelihood(energy, X, np.full(len(X), 1.0 / len(X)))
-    gradient /= energy.layout.entry_orders
-    return CliqueMoments(
-        energy.from_table_moments(energy.table_moments((States(X), 1.0)) - gradient)
-    )
+    gradient /= max(energy.layout.orders.max(initial=1), 1)
+    moments = energy.table_moments((States(X), 1.0)) - gradient
+    return CliqueMoments(energy.from_table_moments(moments))
 
 
 def _binary_log_likelihood(energy, conditionals, X, weights):

@@ -5,6 +5,7 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from skmrf.samplers.ladder import Ladder, draw
 from skmrf.samplers.parallel_tempering import density_ratios, swap_probability
 from skmrf.samplers.traces import diagnose_chains
 from skmrf.training import held_out
+from skmrf.training.regularization import Fold
 
 
 def spins(n, coupling, field):
@@ -447,8 +449,8 @@ def test_modes_far_from_the_rows_raise_log_z(seed, monkeypatch):
     ones = float(energy.log_potential(np.ones((1, 40), dtype=int))[0])
     missed = ais(energy, reference=reference, n_temperatures=100, random_state=seed)
     assert missed.upper < ones - 40
-    value, upper = _refinement.quick_log_partition(energy, reference)
-    assert ones <= value <= upper
+    value, upper, near = _refinement.quick_log_partition(energy, reference)
+    assert near < ones - 40 < ones <= value <= upper
     model = DiscreteMRF.from_energy(energy).set_params(max_bytes=2**20)
     model._tree = reference
     monkeypatch.setitem(ais.__globals__, "MAX_UPDATES", 1e8)
@@ -468,3 +470,41 @@ def test_restarted_chains_find_modes_far_from_the_rows(seed):
         state = replace(state, X=np.zeros_like(state.X))
         _, phase, _, _ = learner.step(energy, rows._replace(step=5), state, rng)
         assert (phase.visible.sum(axis=1) < 10).all()
+
+
+def test_annealing_from_independent_columns_raises_log_z(monkeypatch):
+    graph, ais = FactorGraph([2] * 3, [(0, 1), (1, 2)], [np.eye(2)] * 2), _refinement.ais
+
+    def anneal(_, reference, **others):
+        result = ais(graph, reference=reference, **others)
+        return replace(result, value=99.0) if reference is None else result
+
+    monkeypatch.setattr(_refinement, "MAX_EXACT_ENTRIES", 0)
+    monkeypatch.setattr(_refinement, "ais", anneal)
+    found = _refinement.quick_log_partition(graph, graph)
+    assert found[:2] == (99.0, 99.0)
+    assert abs(found.near) < 10.0
+
+
+@pytest.mark.parametrize(("n_far", "tried"), [(0, [2]), (1, [2, 8]), (9, [2, 8, 32])])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_more_chains_restart_while_modes_are_far_from_the_rows(n_far, tried, sign, monkeypatch):
+    numbers, rows = [], np.zeros((20, 1), dtype=int)
+
+    def refine(_, learner, *__):
+        numbers.append(learner.n_annealed)
+        return model(99.0 + sign * learner.n_annealed)
+
+    def model(score):
+        return SimpleNamespace(log_potential=lambda X: np.full(len(X), score))
+
+    def estimate(*_):
+        return _refinement.QuickLogPartition(0.0, 0.0, -1.0 if len(numbers) <= n_far else -0.1)
+
+    monkeypatch.setattr(_refinement, "_refine", refine)
+    monkeypatch.setattr(_refinement, "quick_log_partition", estimate)
+    fold = Fold(None, Batch(rows), FactorGraph([2], [(0,)], [[-99.0, -99.0]]))
+    search = _refinement.StrengthSearch(model(-99.0), 1.0, lambda _: None, fold, None)
+    search.start()
+    assert numbers == tried
+    assert search.best.learner.n_annealed == (tried[-1] if sign > 0 else tried[0])
