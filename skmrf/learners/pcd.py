@@ -60,11 +60,12 @@ class PCD(ParticleLearner):
         the model has modes far from the training rows, chains that start at rows do not find them,
         and training does not remove them.
     rao_blackwell : bool, default=False
-        Whether the negative phase has the mean probabilities of the states of one variable given
-        the others (see :func:`~skmrf.learners.pseudo_likelihood.conditional_moments`), instead of
-        the frequencies of the states. Both have the same expectation for samples of the model.
-        These have a smaller variance, by far for pairs of rare states. A model with hidden units
-        cannot have it: its hidden units already enter by their means.
+        Whether the negative phase has conditional probabilities instead of the frequencies of the
+        states. A joint state :math:`(a, b)` of two variables gets the mean of
+        :math:`1[x_i = a]\, p(x_j = b \mid x_{-j})` and the same with i and j exchanged. Both have
+        the same expectation for samples of the model. Conditional probabilities have a smaller
+        variance, by far for pairs of rare states. The model must not have hidden units, which
+        already enter by their means.
 
     References
     ----------
