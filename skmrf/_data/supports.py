@@ -17,6 +17,7 @@ MIN_LOG_ODDS = 7.0  # that the greatest common divisor of integers is no coincid
 MAX_DECIMALS, MIN_TIES = 6, 0.1  # of rounded columns; share of rows with a repeated value
 MIN_STEPS, MAX_STEPS = 5.0, 1000.0  # of a grid with rounding errors: precisions, largest number
 ROUNDING_ERROR = 0.51  # largest one, relative to the precision
+GRID_ERROR, EXACT_ERROR = 0.02, 1e-6  # of values without decimals, and of exact ones, in steps
 MAX_GAPS, N_TRIALS = 3.0, 8.0  # steps of the smallest difference, frequencies per period
 MIN_COHERENCE, MAX_COMPARED = 0.8, 100  # of a grid, and number of values that are compared first
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
@@ -96,7 +97,7 @@ def find_grid(x, kind):
             return Grid(float(max(np.gcd.reduce(whole.astype(np.int64)), 1)) / 10.0**decimals)
     if has_ties and len(values) > 2:
         steps = (values - values[0]) / np.diff(values).min()
-        if steps[-1] < 1e5 and np.allclose(steps, np.rint(steps), atol=0.02):
+        if steps[-1] < 1e5 and np.allclose(steps, np.rint(steps), atol=GRID_ERROR):
             unit = (values[-1] - values[0]) / np.rint(steps[-1])
             return Grid(float(unit), float(unit), float(values[0]), is_exact=False)
     return Grid()
@@ -112,7 +113,7 @@ def _find_multiples(whole, *, is_common=False):
     if not is_common and np.count_nonzero(integers) * np.log(common) < MIN_LOG_ODDS:
         common = 1
     step = int(np.gcd.reduce(np.diff(integers))) if len(integers) > 1 else common
-    if (len(integers) - 1) * np.log(step / common) < MIN_LOG_ODDS:
+    if (len(integers) - 2) * np.log(step / common) < MIN_LOG_ODDS:  # one difference is no evidence
         step = common
     return Grid(float(step), float(step), float(integers[0] % step))
 
@@ -214,9 +215,30 @@ def extend_bounds(grid, low, high):
     step, origin = grid.step, grid.origin
     if not origin:
         return low - step / 2, high + step / 2
-    first = origin + step * np.ceil((low - origin) / step - NEAR_BOUND)
-    last = origin + step * np.floor((high - origin) / step + NEAR_BOUND)
+    error = _largest_error(step, grid.decimals, grid.is_exact)
+    first = origin + step * np.ceil((low - origin) / step - error)
+    last = origin + step * np.floor((high - origin) / step + error)
     return min(low, first - step / 2), max(high, last + step / 2)
+
+
+def _largest_error(step, decimals, is_exact):
+    """Return the largest rounding error of the values of a grid, in steps."""
+    if is_exact:
+        return EXACT_ERROR
+    return GRID_ERROR if decimals is None else ROUNDING_ERROR / (step * 10.0**decimals)
+
+
+def find_outer_ends(transform):
+    """Return the ends of the cells of the smallest and the largest possible value.
+
+    Numbers between these ends and the bounds are rounded to these values.
+    """
+    (low, high), step, origin = transform.support, transform.step, transform.origin
+    if not origin:
+        return low, high
+    ends = np.array([low + step / 2, high - step / 2])
+    first, last = (origin + step * np.rint((ends - origin) / step)).tolist()
+    return max(low, first - step / 2), min(high, last + step / 2)
 
 
 def find_soft_ends(x, kind, low, high, is_detected):
@@ -378,8 +400,11 @@ def round_to_grid(transform, x):
 def find_smallest(transform):
     """Return the smallest possible value that is not negative."""
     step = transform.step
-    share = transform.origin / step + NEAR_BOUND if step else 0.0
-    return float(round_to_grid(transform, max(share % 1.0 - NEAR_BOUND, 0.0) * step))
+    if not step:
+        return 0.0
+    error = _largest_error(step, transform.decimals, not len(transform.values))
+    share = max((transform.origin / step + error) % 1.0 - error, 0.0)
+    return max(float(round_to_grid(transform, share * step)), 0.0)
 
 
 def log_rounded_density(transform, x):

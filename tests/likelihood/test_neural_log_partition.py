@@ -12,7 +12,8 @@ from zoo import enumerate_states
 from skmrf import NNMRFBayesClassifier, NNMRFDensity
 from skmrf._data.classes import cell_points, find_cells, spread_over_cells
 from skmrf._data.mixed import learn_columns
-from skmrf._data.supports import find_grid
+from skmrf._data.supports import find_grid, find_outer_ends, find_smallest
+from skmrf._data.transforms import learn_transform
 from skmrf._utils.rows import Batch
 from skmrf._utils.warn import LogPartitionWarning
 from skmrf.energies import NeuralEnergy
@@ -468,6 +469,9 @@ def test_no_grid_by_chance(seed):
             assert find_grid(x, "non-negative").step == divisor / 10.0**decimals
     assert find_grid(rng.permutation(100) / 8 + 0.1, "non-negative").step == 0.0  # no equal values
     assert find_grid(np.array([3.0, 7.0, 15.0, 3.0]), "integer").step == 1.0
+    assert find_grid(np.array([10007.0, 12510.0]), "integer").step == 1.0
+    assert find_grid(np.array([3.1234, 8.9127, 3.1234]), "continuous").step == 1e-4
+    assert find_grid(np.array([17.0, 317.0, 617.0]), "integer").step == 1.0
 
 
 @pytest.mark.parametrize("name", ["half", "every fourth", "percentages", "not rounded"])
@@ -489,3 +493,24 @@ def test_densities_and_samples_of_equidistant_values(name, seed):
     for x in (draws, quantiles, model.sample(200)[:, 0], model.predict(missing)[:, 0]):
         assert_allclose(np.abs(x[:, None] - possible).min(axis=1), 0.0, atol=0.02 * step)
         assert np.isin(x, X[:, 0]).mean() > 0.9
+
+
+@pytest.mark.parametrize("offset", [0.3, 0.7, 0.99])
+def test_smallest_of_equidistant_values(offset, seed):
+    """Numbers between the bound 0 and the smallest possible value are rounded to this value."""
+    rng = np.random.default_rng(seed)
+    k = np.append(rng.geometric(0.3, 400) - 1, np.arange(12))
+    X = np.column_stack([np.round(k + offset, 2), k + rng.normal(size=len(k))])
+    types = ["non-negative", "continuous"]
+    transform = learn_transform(X[:, 0], np.ones(len(k)), types[0])
+    assert transform.inverse(np.linspace(-40.0, 5.0, 99)).min() == offset
+    assert find_smallest(transform) == offset
+    assert_allclose(find_outer_ends(transform)[0], offset - 0.5)
+    model = NNMRFDensity(column_types=types, random_state=seed).fit(X)
+    query = np.column_stack([np.arange(60) + offset, np.full(60, np.nan)])
+    assert_allclose(np.exp(model.score_samples(query)).sum(), 1.0, atol=0.006)
+    low = np.repeat([[np.nan, -6.0]], 200, axis=0)
+    draws = model.sample(200, given=low, random_state=seed)[:, 0]
+    assert_allclose(draws - offset, np.rint(draws - offset), atol=1e-9)
+    for x in (draws, model.marginals(low[:1])[0].ravel(), model.predict(low[:1])[:, 0]):
+        assert x.min() >= offset

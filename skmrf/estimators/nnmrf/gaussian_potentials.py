@@ -16,7 +16,13 @@ from ..._data.column_types import (
 from ..._data.frames import column_names, declared_categories, read_columns
 from ..._data.mixed import find_discrete_categories
 from ..._data.numeric import find_linear_functions
-from ..._data.supports import FARTHEST, SMALLEST_SHARE, find_smallest, hide_outside
+from ..._data.supports import (
+    FARTHEST,
+    SMALLEST_SHARE,
+    find_outer_ends,
+    find_smallest,
+    hide_outside,
+)
 from ..._data.transforms import TAIL_SOFTNESS, TransformedColumns, learn_transform
 from ..._kernels.gaussians import MIN_VARIANCE
 from ..._utils.log_weights import check_sample_weight, logsumexp_along
@@ -39,7 +45,7 @@ N_BISECTIONS = 60
 FAR_SPREAD = 3.0  # mean of far values in standard deviations; other far values can be anywhere
 MAX_FAR_NUMBERS = 2**21  # of the covariances of components for far values, 16 MB
 MAX_BLOCK = 2**22  # conditional means at once
-MAX_GAP = 1e-3  # between the end of a cell and a bound, in steps
+MAX_GAP = 1e-3  # between the end of a cell and the outermost end, in steps
 MIN_SHARE = 1e-12  # probability of a component that has an effect on a conditional distribution
 
 
@@ -230,7 +236,7 @@ def _cell_ends(transform, x):
     """Return the transformed ends of the cells of values, shape (n_values, 2)."""
     ends = np.stack([x - transform.step / 2, x + transform.step / 2], axis=1)
     margin = MAX_GAP * transform.step
-    low, high = transform.support
+    low, high = find_outer_ends(transform)
     is_below, is_above = ends < low + margin, ends > high - margin
     return np.where(is_below, -np.inf, np.where(is_above, np.inf, transform.forward(ends)))
 
