@@ -18,6 +18,7 @@ MAX_DECIMALS, MIN_TIES = 6, 0.1  # of rounded columns; share of rows with a repe
 MIN_STEPS, MAX_STEPS = 5.0, 1000.0  # of a grid with rounding errors: precisions, largest number
 ROUNDING_ERROR = 0.51  # largest one, relative to the precision
 GRID_ERROR, EXACT_ERROR = 0.02, 1e-6  # of values without decimals, and of exact ones, in steps
+RELATIVE_ERROR = 2e-12  # of large numbers
 MAX_GAPS, N_TRIALS = 3.0, 8.0  # steps of the smallest difference, frequencies per period
 MIN_COHERENCE, MAX_COMPARED = 0.8, 100  # of a grid, and number of values that are compared first
 BOUND_MARGIN = 10.0  # between the extremes and the bounds, in mean distances of values
@@ -58,7 +59,7 @@ class Grid:
     Attributes
     ----------
     unit : float
-        Unit of measurement of point masses.
+        Unit of the values: the greatest common divisor of integers, or of decimal numbers.
     step : float
         Distance of neighbouring possible values, 0 if the column is not rounded.
     origin : float
@@ -115,7 +116,7 @@ def _find_multiples(whole, *, is_common=False):
     step = int(np.gcd.reduce(np.diff(integers))) if len(integers) > 1 else common
     if (len(integers) - 2) * np.log(step / common) < MIN_LOG_ODDS:  # one difference is no evidence
         step = common
-    return Grid(float(step), float(step), float(integers[0] % step))
+    return Grid(float(common), float(step), float(integers[0] % step))
 
 
 def _find_decimal_grid(values, whole, decimals):
@@ -124,9 +125,8 @@ def _find_decimal_grid(values, whole, decimals):
     if found.step == 1.0:
         grid = _find_rounded_grid(values, 1.0 / size)
         if grid is not None:
-            return Grid(grid[0], *grid, decimals, is_exact=False)
-    step = found.step / size
-    return Grid(step, step, found.origin / size, decimals)
+            return Grid(found.unit / size, *grid, decimals, is_exact=False)
+    return Grid(found.unit / size, found.step / size, found.origin / size, decimals)
 
 
 def _find_rounded_grid(values, precision):
@@ -293,6 +293,51 @@ def score_outside(encoder, columns):
                 is_inside &= ~here
         total[is_inside] += np.log1p(-sum(p))
     return total
+
+
+def score_grids(encoder, columns):
+    """Return the log of the factor of each row's density in columns with a coarse grid.
+
+    The step of a coarse grid is larger than the unit of the values. The mean density of a cell is
+    the probability of its possible value divided by the step. With the factor, the density of a
+    possible value is this probability divided by the unit, times 1 - p. A point mass has the factor
+    1 - p, and other values have the factor p, which is ``between``. The shape is (n_rows,).
+    """
+    total = np.zeros(len(columns[0]))
+    for j, transform in encoder.transforms.items():
+        p = transform.between
+        if p:
+            x = to_floats(columns[j], encoder.names[j])
+            with np.errstate(over="ignore", invalid="ignore"):
+                counts = _count_possible(transform, x)
+            logs = np.log(transform.step / transform.unit / np.maximum(counts, 1.0))
+            logs = np.where(counts > 0, logs + np.log1p(-p), np.log(p))
+            logs = np.where(np.isin(x, transform.spikes), np.log1p(-p), logs)
+            total += np.where(np.isnan(x), 0.0, logs)
+    return total
+
+
+def _count_possible(transform, x):
+    """Return the number of possible values in the cell of each value, 0 if it is none of them.
+
+    A cell with a training value has only this one. Rounding errors of a grid increase with the
+    distance from the training values, so cells far from them can have several possible values.
+    """
+    step, origin, known = transform.step, transform.origin, transform.values
+    tolerance = EXACT_ERROR * step + RELATIVE_ERROR * np.abs(x)
+    centres = origin + np.rint((x - origin) / step) * step
+    if not len(known):
+        return 1.0 * (np.abs(x - centres) <= tolerance)
+    nearest = round_to_grid(transform, x)
+    beyond = np.maximum(np.maximum(known[0] - x, x - known[-1]), 0.0) / np.ptp(known)
+    errors = _largest_error(step, transform.decimals, is_exact=False) * (1.0 + 2.0 * beyond)
+    errors = np.minimum(errors, 0.5) * step
+    ends = (
+        np.floor((centres + errors) / transform.unit),
+        np.ceil((centres - errors) / transform.unit),
+    )
+    counts = np.where(np.abs(x - centres) <= errors + tolerance, ends[0] - ends[1] + 1.0, 0.0)
+    return np.where(np.isin(nearest, known), np.abs(x - nearest) <= tolerance, counts)
 
 
 def hide_outside(encoder, codes):

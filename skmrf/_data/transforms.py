@@ -65,12 +65,14 @@ class ColumnTransform:
         Whether the transform continues below ``low``, and above ``high``.
     outside : tuple of float
         Probability below ``low``, and above ``high``, where the transform does not continue.
+    between : float
+        Probability of numbers between the possible values, 0 if ``step`` is the unit.
     step, origin : float
         Values of a rounded column are ``origin`` plus a multiple of ``step``, which is 0 otherwise.
     noise : float
         Variance of the rounding error of a transformed number.
     unit : float
-        Unit of measurement of point masses: a density is a point mass divided by this unit.
+        Unit of the values: a density is the probability of a value divided by this unit.
     decimals : int or None
         Number of decimals of a rounded column, None if they are not known.
     values : ndarray of shape (n_values,)
@@ -94,6 +96,7 @@ class ColumnTransform:
     high: float = np.inf
     is_soft: tuple = (False, False)
     outside: tuple = (0.0, 0.0)
+    between: float = 0.0
     step: float = 0.0
     origin: float = 0.0
     noise: float = 0.0
@@ -275,6 +278,7 @@ def learn_transform(x, weights, kind, name="x", *, is_linear=False, is_detected=
     is_soft = find_soft_ends(x, kind, low, high, is_detected)
     parts = dict(zip(("low", "high"), extend_bounds(grid, low, high), strict=True))
     parts |= {"step": step, "unit": unit, "origin": grid.origin, "decimals": grid.decimals}
+    parts["between"] = 1.0 / (n + 1.0) if step > unit else 0.0
     parts |= {"spikes": spikes, "values": np.unique(x[:0] if grid.is_exact else x)}
     x, weights = x[~is_spike], weights[~is_spike]
     parts |= {"is_soft": is_soft, "outside": find_outside(n, kind, low, high, is_soft, is_detected)}

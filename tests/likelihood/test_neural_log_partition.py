@@ -436,25 +436,26 @@ def test_numbers_beyond_the_bounds_of_doses(seed):
     assert_array_equal(model.predict(far)[:, 0], np.array(far)[:, 0])
 
 
-GRIDS = {  # values of random whole numbers, their type, the step and the origin of the grid
-    "half": (lambda k: k + 0.5, "non-negative", 1.0, 0.5),
-    "tenths": (lambda k: np.round(1.0 * k + 0.7, 1), "non-negative", 1.0, 0.7),
-    "every fourth": (lambda k: 4.0 * k + 3.0, "integer", 4.0, 3.0),
-    "years": (lambda k: 5.0 * k + 1952.0, "integer", 5.0, 2.0),
-    "negative": (lambda k: 5.0 * k - 32.0, "integer", 5.0, 3.0),
-    "percentages": (lambda k: np.round(100.0 * k / 84, 2), "non-negative", 100.0 / 84, 0.0),
-    "eighths": (lambda k: np.round(k / 8, 2), "non-negative", 0.125, 0.0),
-    "with offset": (lambda k: np.round(k / 7 + 0.1234, 4), "non-negative", 1 / 7, 0.1234),
-    "not rounded": (lambda k: k / 7, "non-negative", 1 / 7, 0.0),
+GRIDS = {  # values of random whole numbers, their type, the unit, the step and the origin
+    "half": (lambda k: k + 0.5, "non-negative", 0.5, 1.0, 0.5),
+    "tenths": (lambda k: np.round(1.0 * k + 0.7, 1), "non-negative", 0.1, 1.0, 0.7),
+    "every fourth": (lambda k: 4.0 * k + 3.0, "integer", 1.0, 4.0, 3.0),
+    "years": (lambda k: 5.0 * k + 1952.0, "integer", 1.0, 5.0, 2.0),
+    "negative": (lambda k: 5.0 * k - 32.0, "integer", 1.0, 5.0, 3.0),
+    "thousands": (lambda k: 1000.0 * k, "integer", 1000.0, 1000.0, 0.0),
+    "percentages": (lambda k: np.round(100.0 * k / 84, 2), "non-negative", 0.01, 100.0 / 84, 0.0),
+    "eighths": (lambda k: np.round(k / 8, 2), "non-negative", 0.01, 0.125, 0.0),
+    "with offset": (lambda k: np.round(k / 7 + 0.1234, 4), "non-negative", 1e-4, 1 / 7, 0.1234),
+    "not rounded": (lambda k: k / 7, "non-negative", 1 / 7, 1 / 7, 0.0),
 }
 
 
 @pytest.mark.parametrize("name", GRIDS)
 def test_find_grid(name, seed):
-    convert, kind, step, origin = GRIDS[name]
+    convert, kind, unit, step, origin = GRIDS[name]
     x = convert(np.random.default_rng(seed).permutation(np.append(np.arange(30), np.full(200, 9))))
     grid = find_grid(x, kind)
-    assert_allclose(grid.step, step, rtol=1e-3)
+    assert_allclose([grid.unit, grid.step], [unit, step], rtol=1e-3)
     places = (grid.origin - origin) / step
     assert_allclose(places, np.rint(places), atol=0.01)
 
@@ -474,17 +475,39 @@ def test_no_grid_by_chance(seed):
     assert find_grid(np.array([17.0, 317.0, 617.0]), "integer").step == 1.0
 
 
+@pytest.mark.parametrize("n_equal", [0, 400])
+@pytest.mark.parametrize("name", ["half", "every fourth", "percentages", "eighths"])
+def test_densities_of_equidistant_values(name, n_equal, seed):
+    """The density times the unit is a probability, and few values are between the possible ones."""
+    convert, kind, unit, _, _ = GRIDS[name]
+    rng = np.random.default_rng(seed)
+    k = np.concatenate([rng.poisson(12, 400), np.arange(5, 20), np.full(n_equal, 14)])
+    X = np.column_stack([convert(k), k + rng.normal(size=len(k))])
+    model = NNMRFDensity(column_types=[kind, "continuous"], random_state=seed).fit(X)
+    assert_array_equal(model._columns.transforms[0].spikes, convert(np.array([14] * (n_equal > 0))))
+    possible = convert(np.arange(100))
+    places = np.arange(1, round(possible[-1] / unit))
+    others = np.setdiff1d(places, np.rint(possible / unit)) * unit
+    logs = [model.score_samples(np.column_stack([x, 0 * x + np.nan])) for x in (possible, others)]
+    assert np.isfinite(logs[1]).all()
+    sums = [np.exp(part).sum() * unit for part in logs]
+    assert_allclose(sums, [1.0, 0.0], atol=0.02)  # 0.125 is rounded to 0.12 or 0.13
+    assert_allclose(sum(sums), 1.0, atol=0.005)
+    shares = np.bincount(k, minlength=100) / len(k)
+    assert np.abs(np.exp(logs[0]) * unit - shares).sum() < 0.3
+
+
 @pytest.mark.parametrize("name", ["half", "every fourth", "percentages", "not rounded"])
 def test_densities_and_samples_of_equidistant_values(name, seed):
     """The probabilities of all possible values sum to one, and samples are possible values."""
-    convert, kind, step, _ = GRIDS[name]
+    convert, kind, unit, step, _ = GRIDS[name]
     rng = np.random.default_rng(seed)
     k = np.append(rng.poisson(12, 400), [5, 7, 9, 11, 13, 15, 17, 19])
     X = np.column_stack([convert(k), k + rng.normal(size=len(k))])
     model = NNMRFDensity(column_types=[kind, "continuous"], random_state=seed).fit(X)
     possible = convert(np.arange(61))
     query = np.column_stack([possible, np.full(61, np.nan)])
-    assert_allclose(step * np.exp(model.score_samples(query)).sum(), 1.0, atol=0.02)
+    assert_allclose(unit * np.exp(model.score_samples(query)).sum(), 1.0, atol=0.02)
     between = np.column_stack([possible[:-1] + step / 3, np.full(60, np.nan)])
     assert np.isfinite(model.score_samples(between)).all()
     missing = np.array([[np.nan, 12.0]])
@@ -508,7 +531,9 @@ def test_smallest_of_equidistant_values(offset, seed):
     assert_allclose(find_outer_ends(transform)[0], offset - 0.5)
     model = NNMRFDensity(column_types=types, random_state=seed).fit(X)
     query = np.column_stack([np.arange(60) + offset, np.full(60, np.nan)])
-    assert_allclose(np.exp(model.score_samples(query)).sum(), 1.0, atol=0.006)
+    unit = model._columns.transforms[0].unit
+    assert unit == (0.01 if offset == 0.99 else 0.1)
+    assert_allclose(unit * np.exp(model.score_samples(query)).sum(), 1.0, atol=0.006)
     low = np.repeat([[np.nan, -6.0]], 200, axis=0)
     draws = model.sample(200, given=low, random_state=seed)[:, 0]
     assert_allclose(draws - offset, np.rint(draws - offset), atol=1e-9)

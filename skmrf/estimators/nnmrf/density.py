@@ -7,7 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..._data.column_types import score_unseen
 from ..._data.frames import column_names, read_columns
 from ..._data.mixed import learn_columns, standardise
-from ..._data.supports import score_outside
+from ..._data.supports import score_grids, score_outside
 from ..._utils.log_weights import check_sample_weight
 from ..._utils.parameters import check_choice, check_generator
 from ..._utils.rows import Batch, weighted_rows
@@ -74,15 +74,17 @@ class NNMRFDensity(TableDensity):
     others, such as 0, has a point mass. Its state is a category :math:`s_j`, and a row with such a
     value has no :math:`z_i` in the Gaussian. The density is with respect to the counting measure
     for categories, and with respect to Lebesgue measure for numbers without a point mass. For a
-    point mass, it is the probability divided by the unit of rounding of the column, or by 1 if the
-    column is not rounded. Rounded numbers and integers have the mean density of their cell, the
-    interval of the numbers that are rounded to them. It is the probability of the cell divided by
-    its width, so the densities of integers sum to one. Equidistant numbers, such as 0.5, 1.5 and
-    2.5 or rounded percentages of k out of 84, are rounded to their distance. In tables with several
-    rounded columns, this probability is a product of conditional probabilities given the rounded
-    numbers before, which are treated as numbers with normal errors. Draws and quantiles of rounded
-    numbers have these probabilities. If a column has no negative numbers, draws and quantiles below
-    0 are 0.
+    point mass, it is the probability divided by the unit of the column, or by 1 if the column is
+    not rounded. The unit of whole or decimal numbers is their greatest common divisor. Rounded
+    numbers and integers have the mean density of their cell, the interval of the numbers that are
+    rounded to them. It is the probability of the cell divided by its width, so the densities of
+    integers sum to one. Equidistant numbers, such as 0.5, 1.5 and 2.5 or rounded percentages of k
+    out of 84, are rounded to their distance, and their density is the probability divided by the
+    unit. Numbers between them have at most the probability of one training row. In tables with
+    several rounded columns, this probability is a product of conditional probabilities given the
+    rounded numbers before, which are treated as numbers with normal errors. Draws and quantiles of
+    rounded numbers have these probabilities. If a column has no negative numbers, draws and
+    quantiles below 0 are 0.
 
     With ``potentials="network"``, the potentials are small neural networks:
 
@@ -352,7 +354,7 @@ class NNMRFDensity(TableDensity):
         rows = self._columns.read(self, X)
         unseen = score_unseen(self._columns, rows)
         if self._is_gaussian:
-            outside = score_outside(self._columns, rows)
+            outside = score_outside(self._columns, rows) + score_grids(self._columns, rows)
             return log_densities(self.mixture_, self._columns, codes) + outside + unseen
         if self._find_density_kind() == "mixture":
             logs = self.mixture_.log_density(codes)
