@@ -54,11 +54,14 @@ class Refined(NamedTuple):
         Model.
     learner : PCD
         Learner that has refined it.
+    row_scores : ndarray of shape (n_held_out,)
+        Log-likelihoods of the held-out rows in nats.
     """
 
     strength: float
     energy: Any
     learner: PCD
+    row_scores: np.ndarray
 
 
 class QuickLogPartition(NamedTuple):
@@ -384,35 +387,33 @@ class StrengthSearch:
             Gain of the mean score of the held-out rows, in standard errors; -inf if the parameters
             do not stay finite.
         """
-        refined, row_scores = self._refine(strength)
-        if refined is None:
-            return -np.inf
-        gains, errors = gain_over_reference([self.row_scores, row_scores], self._weights)
-        gain = gains[1] / errors[1] if errors[1] > 0.0 else 0.0
-        if gain > least_gain:
-            self.best = refined
-            self.energy, self.row_scores = refined.energy, row_scores
+        before, best, gain = self.row_scores, -np.inf, -np.inf
+        for refined in self._repeat(self.energy, strength):
+            row_scores = refined.row_scores
+            gains, errors = gain_over_reference([before, row_scores], self._weights)
+            if gains[1] <= best:
+                continue
+            best, gain = gains[1], gains[1] / errors[1] if errors[1] > 0.0 else 0.0
+            if gain > least_gain:
+                self.best, self.energy, self.row_scores = refined, refined.energy, row_scores
         return float(gain)
 
-    def _refine(self, strength):
-        """Refine the best model; return the refined model, or None, and scores of held-out rows.
+    def _repeat(self, start, strength):
+        """Yield refined models, with more chains that restart while modes far from the rows remain.
 
-        Few chains restart, because many of them would reduce the probability of rare states in the
-        rows. While a model has modes far from the rows, four times as many chains restart; of these
-        models the one with the highest score is returned.
+        Few chains restart first, because many of them would reduce the probability of rare states
+        in the rows.
         """
-        best, best_scores, n_annealed, is_far = None, None, N_ANNEALED, True
+        n_annealed, is_far = N_ANNEALED, True
         while is_far and n_annealed <= MAX_ANNEALED:
             learner, settings = make_learner(n_annealed), self.settings(strength)
-            energy = _refine(self.energy, learner, self.fold.train, settings)
+            energy = _refine(start, learner, self.fold.train, settings)
             if energy is None:
-                break
+                return
             log_z = quick_log_partition(energy, self.tree)
-            scores = energy.log_potential(self.fold.test.X) - log_z.upper
-            if best is None or self._weights @ (scores - best_scores) > 0.0:
-                best, best_scores = Refined(strength, energy, learner), scores
+            row_scores = energy.log_potential(self.fold.test.X) - log_z.upper
+            yield Refined(strength, energy, learner, row_scores)
             n_annealed, is_far = 4 * n_annealed, log_z.value - log_z.near > MIN_LOSS
-        return best, best_scores
 
     @property
     def _weights(self):

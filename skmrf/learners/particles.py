@@ -101,7 +101,8 @@ class ParticleLearner(Learner):
     """Base class of learners that estimate the model expectation by weighted particles.
 
     A subclass implements :meth:`start` and :meth:`step`. The state is a :class:`Particles`. Call
-    ``state.data`` for the positive phase; ``state.phase`` after a step is the negative phase.
+    ``state.data`` for the positive phase. The negative phase is ``state.phase`` after a step, or
+    other estimates from the particles.
     """
 
     reads_maps = True

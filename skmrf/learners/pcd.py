@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from .._utils.namespaces import is_numpy, namespace
-from .._utils.parameters import check_counts, check_number
+from .._utils.parameters import check_counts, check_flag, check_number
 from ..energies import LayeredEnergy
 from ..energies.protocols import BinaryPairwiseEnergy
 from ..energies.structured_protocols import HiddenLayerEnergy
@@ -61,7 +61,7 @@ class PCD(ParticleLearner):
         and training does not remove them.
     rao_blackwell : bool, default=False
         Whether the negative phase has conditional probabilities instead of the frequencies of the
-        states. A joint state :math:`(a, b)` of two variables gets the mean of
+        states. In a model of pairs, a joint state :math:`(a, b)` gets the mean of
         :math:`1[x_i = a]\, p(x_j = b \mid x_{-j})` and the same with i and j exchanged. Both have
         the same expectation for samples of the model. Conditional probabilities have a smaller
         variance, by far for pairs of rare states. The model must not have hidden units, which
@@ -87,6 +87,7 @@ class PCD(ParticleLearner):
         """Raise a ValueError if a parameter is invalid."""
         check_counts(self, optional=("n_chains", "n_sweeps"))
         check_number("n_annealed", self.n_annealed, low=0, integer=True)
+        check_flag("rao_blackwell", self.rao_blackwell)
 
     def start(self, energy, data, batch, rng):
         """Return Gibbs chains that start at training rows."""
