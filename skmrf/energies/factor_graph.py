@@ -307,7 +307,7 @@ class MatrixFactorGraph(FactorGraph):
         return total + dense_tables.table_frequencies(states, self.n_states, entries)
 
     def conditional_moments(self, X):
-        """Return the result of :func:`skmrf.learners.pseudo_likelihood.conditional_moments`."""
+        """Estimate the expected statistics from samples and their conditional probabilities."""
         positions = self.positions["matrix"], self.positions["entries"]
         return {NAME: dense_tables.conditional_frequencies(self.flat, X, self.n_states, *positions)}
 

@@ -84,7 +84,8 @@ class TableBackedEnergy(DiscreteEnergy):
     def conditional_moments(self, X):
         """Estimate the expected statistics of a pairwise model of binary variables from samples.
 
-        The result is that of :func:`skmrf.learners.pseudo_likelihood.conditional_moments`.
+        The joint state of two variables is replaced by the mean of its expectations given all
+        variables but one of the two, and a state by the mean of itself and of its expectation.
 
         Parameters
         ----------
