@@ -157,12 +157,12 @@ def _fit_grid(x, places, error):
 
     The origin is 0 if possible. None is returned if there is no such grid.
     """
-    gaps, differences = places[:, None] - places, x[:, None] - x
-    is_later = np.triu(np.ones(gaps.shape, dtype=bool), 1).T
-    gaps, differences = gaps[is_later], differences[is_later]
-    if gaps.min() <= 0:
+    steps, differences = places[:, None] - places, x[:, None] - x
+    is_later = np.triu(np.ones(steps.shape, dtype=bool), 1).T
+    steps, differences = steps[is_later], differences[is_later]
+    if steps.min() <= 0:
         return None
-    low, high = ((differences + sign * 2.0 * error) / gaps for sign in (-1, 1))
+    low, high = ((differences + sign * 2.0 * error) / steps for sign in (-1, 1))
     if low.max() > high.min():
         return None
     step = 0.5 * (low.max() + high.min())

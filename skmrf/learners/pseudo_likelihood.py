@@ -13,9 +13,8 @@ from .._kernels.pseudo import (
     pseudo_likelihood,
 )
 from .._utils.log_weights import normalized_weights
-from .._utils.namespaces import is_numpy
 from .._utils.parallel import run_blocks
-from .._utils.phases import CliqueMoments, States
+from .._utils.phases import CliqueMoments
 from .._utils.rows import blocks_in_memory, has_missing, unique_rows
 from ..energies.conditionals import BinaryConditionals
 from ..energies.table_backed import TableBackedEnergy
@@ -65,46 +64,6 @@ def site_log_likelihood(energy, X, weights=None):
     if layout.is_pairwise and layout.is_dense and layout.n_states.sum() <= MAX_DENSE_STATES:
         return _pairwise_log_likelihood(energy, X, weights)
     return _table_log_likelihood(energy, energy.table_conditionals(), X, weights)
-
-
-def conditional_moments(energy, X):
-    r"""Estimate the expected statistics of a model from its samples and their conditionals.
-
-    The estimate is the mean over the samples :math:`x` and over :math:`K` variables per clique,
-    where :math:`K` is the largest number of variables of a clique. The indicator of the joint state
-    :math:`a` of a clique :math:`c` is replaced by its expectation given all variables but one:
-
-    .. math:: \frac{1}{n} \sum_x \frac{1}{K} \Big( (K - |c|)\, 1[x_c = a] + \sum_{i \in c}
-        1[x_{c \setminus i} = a_{c \setminus i}] \, p(a_i \mid x_{-i}) \Big)
-
-    This is the frequency of the joint state minus the derivative of the mean
-    pseudo-log-likelihood, divided by :math:`K`. All cliques with a variable have the same estimate
-    of its marginal, so centred gradients of pairs have no noise of single variables.
-
-    Parameters
-    ----------
-    energy : DiscreteEnergy
-        Model without latent variables.
-    X : array of shape (n_rows, n_variables)
-        State codes of samples.
-
-    Returns
-    -------
-    CliqueMoments
-        Estimates of the expected sufficient statistics, shaped like ``theta``.
-
-    References
-    ----------
-    A. E. Gelfand and A. F. M. Smith, "Sampling-based approaches to calculating marginal densities",
-    Journal of the American Statistical Association 85 (1990).
-    """
-    is_binary = isinstance(energy.conditionals(), BinaryConditionals)
-    if is_binary or not is_numpy(X):
-        return CliqueMoments(energy.conditional_moments(X))
-    _, gradient = site_log_likelihood(energy, X, np.full(len(X), 1.0 / len(X)))
-    gradient /= max(energy.layout.orders.max(initial=1), 1)
-    moments = energy.table_moments((States(X), 1.0)) - gradient
-    return CliqueMoments(energy.from_table_moments(moments))
 
 
 def _binary_log_likelihood(energy, conditionals, X, weights):

@@ -34,7 +34,7 @@ from skmrf.learners import (
     particles,
     pcd,
 )
-from skmrf.learners.pseudo_likelihood import conditional_moments
+from skmrf.learners.pcd import conditional_moments
 from skmrf.samplers.smc import Tempering
 from skmrf.training import held_out, loop
 from skmrf.training.device import LearnerArrays, _chain_axes
