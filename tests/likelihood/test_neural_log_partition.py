@@ -12,7 +12,7 @@ from zoo import enumerate_states
 from skmrf import NNMRFBayesClassifier, NNMRFDensity
 from skmrf._data.classes import cell_points, find_cells, spread_over_cells
 from skmrf._data.mixed import learn_columns
-from skmrf._data.supports import find_grid, find_outer_ends, find_smallest
+from skmrf._data.supports import find_grid, find_outer_ends, find_smallest, score_grids
 from skmrf._data.transforms import learn_transform
 from skmrf._utils.rows import Batch
 from skmrf._utils.warn import LogPartitionWarning
@@ -510,6 +510,12 @@ def test_densities_and_samples_of_equidistant_values(name, seed):
     assert_allclose(unit * np.exp(model.score_samples(query)).sum(), 1.0, atol=0.02)
     between = np.column_stack([possible[:-1] + step / 3, np.full(60, np.nan)])
     assert np.isfinite(model.score_samples(between)).all()
+    transform, n = model._columns.transforms[0], len(X)
+    known = np.setdiff1d(X[:, 0], transform.spikes)
+    factors = score_grids(model._columns, [np.append(known, known[0] + step / 3), known[:1]])
+    if step > 1.01 * transform.unit:
+        factor = transform.step / transform.unit * n / (n + 1)
+        assert_allclose(factors, np.log(np.append(np.full(len(known), factor), 1 / (n + 1))))
     missing = np.array([[np.nan, 12.0]])
     draws = model.sample(200, given=np.repeat(missing, 200, axis=0), random_state=seed)[:, 0]
     quantiles = model.marginals(missing)[0].ravel()
