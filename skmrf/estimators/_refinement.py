@@ -30,6 +30,7 @@ RATE = 0.05  # of the natural gradient; 0.3 diverges on some data sets
 MIN_CURVATURE = 5e-4  # smaller ones give long random steps to pairs of rare states
 LARGE_STEP, SMALL_STEP = 10.0, 10.0**0.5  # ratios of penalty strengths
 N_STEPS = 2  # in each direction, at most
+SAFE_STRENGTH = 30.0  # at which a search that starts anew begins, at least
 CLEAR_LOSS = 2.0  # standard errors of a loss that refuses a refined model
 MIN_BATCH = 2048
 N_BATCHES = 20  # at most, per epoch
@@ -329,18 +330,18 @@ class StrengthSearch:
     def __init__(self, energy, strength, settings, fold, tree):
         self.energy, self.strength, self.settings = energy, strength, settings
         self.fold, self.tree, self.best = fold, tree, None
-        self.row_scores = None
+        self.row_scores = self.reference_scores = None
 
     def start(self):
         """Find the first model, and refine it at the first strength."""
         rows, reference = self.fold.test.X, self.fold.reference
         exact = reference.without_zero_tables()
         log_z = expectations.exact_model(exact).log_partition(exact)
-        scores = reference.log_potential(rows) - log_z
+        self.reference_scores = reference.log_potential(rows) - log_z
         log_z = quick_log_partition(self.energy, self.tree)
         self.row_scores = self.energy.log_potential(rows) - log_z.value
-        if self._weights @ scores >= self.score:
-            self.energy, self.row_scores = reference, scores
+        if self._weights @ self.reference_scores >= self.score:
+            self.energy, self.row_scores = reference, self.reference_scores
         self._compare(self.strength, -CLEAR_LOSS)
 
     @property
@@ -353,7 +354,9 @@ class StrengthSearch:
 
         Weaker penalties follow in large steps while they are clearly better. If the last one was
         neither clearly better nor clearly worse, one in a small step follows. If none is better,
-        stronger ones follow in small steps.
+        stronger ones follow in small steps. If all are clearly worse than the given model, whose
+        Markov chains may not mix, the search starts anew at the reference model and at a strong
+        penalty.
         """
         first = self.strength
         if self.best is not None:
@@ -362,6 +365,22 @@ class StrengthSearch:
                 self._follow([self.best.strength / SMALL_STEP])
         if self.best is None or self.best.strength == first:
             self._follow(first * SMALL_STEP**k for k in range(1, 1 + N_STEPS))
+        if self.best is None:
+            self._start_anew(first)
+
+    def _start_anew(self, last):
+        """Refine the reference model at decreasing strengths, down to the last one.
+
+        The model is kept only if it is better than that of pseudo-likelihood.
+        """
+        before = self.row_scores
+        self.energy, self.row_scores = self.fold.reference, self.reference_scores
+        n_steps = np.log10(max(SAFE_STRENGTH / last, LARGE_STEP)) / np.log10(SMALL_STEP)
+        try:
+            self._follow(last * SMALL_STEP**k for k in range(int(np.ceil(n_steps)), -1, -1))
+        finally:
+            if self._weights @ before >= self.score:
+                self.best, self.row_scores = None, before
 
     def _follow(self, strengths):
         """Refine the best model at each strength while it becomes clearly better.

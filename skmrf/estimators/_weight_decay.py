@@ -172,16 +172,10 @@ def _preconditioner(energy, data, penalty):
 
 def _means(data):
     """Return the weighted means of the observed codes of each column."""
-    observed, ones = _shares(data)
-    return ones / np.where(observed > 0, observed, 1.0)
-
-
-def _shares(data):
-    """Return the weighted shares of observed entries and of ones in each column."""
     weights = sample_weights(data)
     total = data.X.shape[0] if weights is None else weights.sum()
-    missing, ones = (count_rows(data.X, code, weights) / total for code in (MISSING, 1))
-    return 1.0 - missing, ones
+    missing, ones = (count_rows(data.X, code, weights) for code in (MISSING, 1))
+    return ones / np.where(missing < total, total - missing, 1.0)
 
 
 def choose(energy, data, parameters, known=None, *, compare_given=False, before=None, starts=()):
@@ -297,6 +291,10 @@ def _log_likelihoods(energy, rows):
     return energy.log_marginal(rows.X) - exact_model(energy).log_partition(energy)
 
 
+def _forest_scores(energy, rows):
+    return _log_likelihoods(energy.factor_graph().without_zero_tables(), rows)
+
+
 def _folds(data, rng):
     """Return splits into training and held-out rows: the first one, or five with few rows."""
     n_rows = data.X.shape[0]
@@ -377,11 +375,9 @@ class _Comparison:
         self.train, self.test, self.n_effective = rows
         self.row_scores = None  # of the best candidate
         self.modes = random_states(self.train, np.random.default_rng(0))
-        self.around_forest = first.start, None
-        if _has_couplings(first.start):
-            self.around_forest = _around_forest(first.start, self.train)
-        has_reference = self.around_forest[1] is not None and not first.start.has_latent
-        self.reference = self.around_forest[0] if has_reference else None
+        rule = _around_forest if _has_couplings(first.start) else (lambda energy, _: (energy, None))
+        forest, centre = self.around_forest = rule(first.start, self.train)
+        self.reference = None if centre is None or forest.has_latent else forest
 
     def run(self, rates, before, starts):
         """Return the best candidate; Ctrl-C ends the comparison."""
@@ -408,6 +404,8 @@ class _Comparison:
             self._search(at)
             for rate in unclear:
                 self._compare_whole_fits(rate)
+            if self.reference is not None and len(self.strengths) > 1:
+                self._return_to_forest(rates[0])
             if around_forest[1] is None and not self._is_better_than_independent():
                 self.best, self.row_scores = self.first, None
                 self._improve(self.first.start, None, 0, rates[0])
@@ -420,8 +418,16 @@ class _Comparison:
         is_compared = _has_couplings(self.first.start) and len(self.strengths) > 1
         if self.row_scores is None or not is_compared:
             return True
-        gain, error = self._mean(self.row_scores - _independent_scores(self.train, self.test))
+        independent = independent_columns(self.train, self.first.start.states)
+        gain, error = self._mean(self.row_scores - _forest_scores(independent, self.test))
         return gain > MIN_GAIN * error
+
+    def _return_to_forest(self, rate):
+        """Compare strengths from the strongest one on if no candidate is better than the forest."""
+        row_scores = _forest_scores(self.reference, self.test)
+        if self.row_scores is None or self._mean(self.row_scores - row_scores)[0] <= 0.0:
+            self._keep(self.reference, row_scores, *self.around_forest, 0, rate)
+            self._search(-1)
 
     def _mean(self, scores):
         """Return the mean of scores of the held-out rows, and its standard error."""
@@ -452,10 +458,14 @@ class _Comparison:
             loss, error = self._mean(self.row_scores - row_scores)
             if loss >= 0.0:
                 return None if loss < MIN_GAIN * error else False
-        self.row_scores = row_scores
+        self._keep(model, row_scores, start, centre, at, rate)
+        return True
+
+    def _keep(self, model, row_scores, start, centre, at, rate):
+        """Make a candidate the best one."""
         alpha, score = self.strengths[at] / self.n_effective, self._mean(row_scores)[0]
         self.best = Choice(alpha, rate, model, score=score, start=start, centre=centre)
-        return True
+        self.row_scores = row_scores
 
     def _compare_whole_fits(self, rate):
         """Choose a smaller rate if fits with all updates have a higher score with it."""
@@ -488,10 +498,3 @@ def _fit(energy, data, parameters, alpha, rate, centre, is_short):
     settings = replace(settings, complete=False)
     settings = preconditioned_settings(settings, energy, data, rate, is_short=is_short)
     return run_unless_divergent(energy, learner, data, settings)
-
-
-def _independent_scores(train, test):
-    """Return the log-likelihood of each test row if the columns are independent."""
-    observed, ones = (effective_rows(train) * share for share in _shares(train))
-    p = (ones + 0.5) / (observed + 1.0)
-    return test.X @ np.log(p) + (1 - test.X) @ np.log1p(-p)

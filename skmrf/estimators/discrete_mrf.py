@@ -97,7 +97,7 @@ class DiscreteMRF(VisibleEstimator):
         is then half the squared distance from a reference model: a Chow-Liu tree, a part of its
         edges, or independent columns, whichever has the highest likelihood on held-out rows.
         Without missing entries, penalised fits decide between the best of these and independent
-        columns. A refinement by "pcd" compares up to six strengths around the chosen one.
+        columns. A refinement by "pcd" compares up to eight strengths, also stronger ones.
         If no strength is better than the reference model, ``alpha_`` is inf and the fitted model is
         the reference model. In :meth:`partial_fit` it is 1 divided by the rows of the first call.
     batch_size : int, default=256

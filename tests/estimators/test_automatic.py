@@ -170,8 +170,11 @@ def test_a_dense_model_of_many_columns_is_not_shrunk_towards_a_tree(seed):
     [
         ({0: 3, -1: 1, -0.5: 1, 0.5: 1}, 0),
         ({0: -1.5, -1: -5, 0.5: -3}, 0),  # a tie with pseudo-likelihood
-        ({0: -4, 0.5: -3}, None),
         ({0: -4, 0.5: 1, 1: 3}, 1),
+        # The search starts anew at the reference model, 160 standard errors below.
+        ({0: -4, 0.5: -3, 1.5: -200}, None),
+        ({0: -4, 0.5: -3, 1.5: -50, 1: -60}, None),
+        ({0: -4, 0.5: -3, 1.5: -50, 1: 5}, 1),
         ({0: 3, -1: 9, -2: 15}, -2),
         ({0: 3, -1: 2.5, -0.5: 5}, -0.5),
         ({0: 3, -1: 2, -0.5: 2, 0.5: 5, 1: 4}, 0.5),
@@ -192,7 +195,7 @@ def test_search_for_the_strength_of_a_refinement(gains, best, monkeypatch):
     search = _refinement.StrengthSearch(first, 1.0, lambda s: round(np.log10(s), 9), fold, None)
     other = _refinement.StrengthSearch(worst, 1.0, lambda _: -9, fold, None)
     assert _refinement.choose([other, search])[0] == 1
-    assert sorted(compared) == sorted([-9, *gains])
+    assert set(compared) == {-9, *gains}
     assert (search.best and round(np.log10(search.best.strength), 9)) == best
 
 
@@ -543,45 +546,6 @@ def test_choice_of_alpha_anneals_back_from_training_rows(monkeypatch, seed):
     BoltzmannMachine(states=(0, 1), max_iter=5, random_state=seed).fit(X)
     assert len(starts) >= 3
     assert all(rows and rows <= set(map(tuple, X)) for rows in starts)
-
-
-def copied_rows(rng, n_rows):
-    """Return rows of a chain of ten columns; each column is almost a copy of the one before."""
-    flips = rng.random((n_rows, 10)) < np.array([0.5] + [0.03] * 9)
-    return np.cumsum(flips, axis=1) % 2
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_boltzmann_machine_shrinks_couplings_towards_a_tree(seed):
-    rng = np.random.default_rng(seed)
-    train, test = copied_rows(rng, 120), copied_rows(rng, 2000)
-    given = {"states": (0, 1), "max_iter": 300, "random_state": 0}
-    model = BoltzmannMachine(warm_start=True, **given).fit(train)
-    tree = fit_tree(train, np.full(10, 2)).graph
-    assert model.score(test) > tree.log_potential(test).mean() - 0.1
-    towards_zero = BoltzmannMachine(alpha=10 / 120, **given).fit(train)
-    assert towards_zero.score(test) < model.score(test) - 0.2
-    centre = model._centre["coupling"]
-    assert np.abs(centre).max() > 3
-    assert model.partial_fit(train)._centre["coupling"] is centre
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_strong_penalty_with_hidden_units_leaves_a_tree(monkeypatch, seed):
-    """The couplings stay near those of the tree, and the weights of hidden units vanish."""
-    scores = iter(np.array([[0.0], [0.0], [1.0], [-1.0]]))  # two rates, tree, another strength
-    monkeypatch.setattr(_weight_decay, "COUPLED_STRENGTHS", (300.0, 100.0))
-    monkeypatch.setattr(_weight_decay, "FIRST_COUPLED_STRENGTH", 300.0)
-    monkeypatch.setattr(_weight_decay, "_fit", lambda energy, *_: energy)
-    monkeypatch.setattr(_weight_decay, "annealed_log_likelihoods", lambda *_: next(scores))
-    X = copied_rows(np.random.default_rng(seed), 120)
-    model = BoltzmannMachine(n_components=4, states=(0, 1), max_iter=300, random_state=0).fit(X)
-    tree = model._centre["coupling"]
-    assert np.abs(tree).max() > 3
-    np.testing.assert_allclose(model.energy_.coupling, tree, atol=0.3)
-    assert np.abs(model.energy_.weights).max() < 0.2
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Tests of statistics, learners, standard errors and bootstraps of MRFStructureLearner."""
+"""Tests of statistics, learners, errors and bootstraps of MRFStructureLearner, and of trees."""
 
 import pickle
 from types import SimpleNamespace
@@ -22,14 +22,14 @@ from structure_rows import (
 )
 from zoo import TABLE_LEARNERS
 
-from skmrf import MRFStructureLearner, inference
+from skmrf import BoltzmannMachine, DiscreteMRF, MRFStructureLearner, inference
 from skmrf._utils.codes import STATE
 from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
-from skmrf.estimators import structure_learner
+from skmrf.estimators import _automatic, _weight_decay, structure_learner
 from skmrf.estimators._hidden_layer import initial_layers, tree_layers
-from skmrf.learners import PCD
+from skmrf.learners import PCD, PseudoLikelihood
 from skmrf.structure import (
     RemovalWhileLearning,
     Thresholding,
@@ -38,6 +38,7 @@ from skmrf.structure import (
     removal,
     screening,
 )
+from skmrf.structure.chow_liu import fit_tree
 from skmrf.structure.rows import Rows
 from skmrf.structure.search import select_on_sample
 from skmrf.training.part_reports import Bootstraps
@@ -410,3 +411,72 @@ def test_tree_of_a_device(kind, monkeypatch, seed):
     for name, array in found.theta.items():
         np.testing.assert_array_equal(on_device.theta[name], array)
         np.testing.assert_array_equal(from_tables.theta[name], array)
+
+
+def copied_rows(rng, n_rows):
+    """Return rows of a chain of ten columns; each column is almost a copy of the one before."""
+    flips = rng.random((n_rows, 10)) < np.array([0.5] + [0.03] * 9)
+    return np.cumsum(flips, axis=1) % 2
+
+
+@pytest.mark.long
+def test_boltzmann_machine_shrinks_couplings_towards_a_tree(seed):
+    rng = np.random.default_rng(seed)
+    train, test = copied_rows(rng, 120), copied_rows(rng, 2000)
+    given = {"states": (0, 1), "max_iter": 300, "random_state": 0}
+    model = BoltzmannMachine(warm_start=True, **given).fit(train)
+    tree = fit_tree(train, np.full(10, 2)).graph
+    assert model.score(test) > tree.log_potential(test).mean() - 0.1
+    towards_zero = BoltzmannMachine(alpha=10 / 120, **given).fit(train)
+    assert towards_zero.score(test) < model.score(test) - 0.2
+    centre = model._centre["coupling"]
+    assert np.abs(centre).max() > 3
+    assert model.partial_fit(train)._centre["coupling"] is centre
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("n_components", "scores"),
+    [
+        (4, [0.0, 0.0, 1.0, -1.0]),  # two rates, tree, another strength
+        (0, [-999.0] * 4),  # zero, tree, another strength; then the strongest one again
+        (0, [-np.inf] * 4),
+    ],
+)
+def test_strong_penalty_leaves_a_tree(n_components, scores, monkeypatch, seed):
+    """The couplings stay near those of the tree, and the weights of hidden units vanish.
+
+    Without hidden units, the tree is better than each candidate.
+    """
+    scores = iter(np.array(scores)[:, None])
+    monkeypatch.setattr(_weight_decay, "MAX_EXACT", 0)
+    monkeypatch.setattr(_weight_decay, "COUPLED_STRENGTHS", (300.0, 100.0))
+    monkeypatch.setattr(_weight_decay, "FIRST_COUPLED_STRENGTH", 300.0)
+    monkeypatch.setattr(_weight_decay, "_fit", lambda energy, *_: energy)
+    monkeypatch.setattr(_weight_decay, "annealed_log_likelihoods", lambda *_: next(scores))
+    X = copied_rows(np.random.default_rng(seed), 120)
+    given = {"states": (0, 1), "max_iter": 300, "random_state": 0}
+    model = BoltzmannMachine(n_components=n_components, **given).fit(X)
+    assert model.alpha_ == pytest.approx(300 / 120)
+    tree = model._centre["coupling"]
+    assert np.abs(tree).max() > 3
+    np.testing.assert_allclose(model.energy_.coupling, tree, atol=0.3)
+    assert np.abs(model.components_).max(initial=0.0) < 0.2
+    assert next(scores, None) is None
+
+
+@pytest.mark.parametrize("choice", [0, 1])
+def test_likelihood_refuses_models_around_independent_columns(choice, monkeypatch, seed):
+    """Pseudo-likelihood prefers independent columns as reference, but the tree is more likely."""
+    X = copied_rows(np.random.default_rng(seed), 120)
+    monkeypatch.setattr(_automatic, "_choose_learner", lambda *_: PseudoLikelihood())
+    monkeypatch.setattr(_automatic, "_check_likelihood", lambda *_: 0)
+    monkeypatch.setattr(
+        _automatic, "choose_path", lambda paths: (1, paths[1]._replace(choice=choice))
+    )
+    model = DiscreteMRF(learner="pseudo-likelihood").fit(X)
+    tree = fit_tree(X, np.full(10, 2)).graph
+    assert model.alpha_ == np.inf
+    np.testing.assert_allclose(
+        model.score_samples(X), tree.log_potential(X.astype(STATE)), atol=1e-9
+    )
