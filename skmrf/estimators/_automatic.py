@@ -260,8 +260,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     for rule in rules:
         if not (paths and paths[-1].fits.interrupted):
             paths.append(_follow_path(path_learner, rule, splits, parameters, rng))
-    best, (folds, fits, choice) = choose_path(paths)
-    refined = None
+    (best, (folds, fits, choice)), refined = choose_path(paths), None
     if not is_incomplete:
         paths = [path.with_train(splits[0][0]) for path in paths]
     references = [path.folds[0].reference for path in paths]
