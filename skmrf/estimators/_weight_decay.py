@@ -330,8 +330,7 @@ def _candidates(energy):
 def _around_forest(energy, data):
     """Return the initial model with the parameters of a Chow-Liu forest, and the penalty's centre.
 
-    The centre is None if the forest has no edge. At most 50,000 rows of a memory map or of a device
-    are used.
+    The centre is None without edges. Of a memory map or of a device, 50,000 rows are used.
     """
     if is_mapped(data.X) or not is_numpy(data.X):
         order = np.random.default_rng(0).permutation(data.X.shape[0])
@@ -371,9 +370,8 @@ class _Comparison:
 
     def __init__(self, first, strengths, rows, parameters):
         self.first = self.best = first
-        self.strengths, self.parameters = strengths, parameters
+        self.strengths, self.parameters, self.row_scores = strengths, parameters, None
         self.train, self.test, self.n_effective = rows
-        self.row_scores = None  # of the best candidate
         self.modes = random_states(self.train, np.random.default_rng(0))
         rule = _around_forest if _has_couplings(first.start) else (lambda energy, _: (energy, None))
         forest, centre = self.around_forest = rule(first.start, self.train)
@@ -393,19 +391,13 @@ class _Comparison:
             self._improve(start, centre, at, rates[0])
             for other in starts:
                 self._improve(other(self.first.start, self.train), None, at, rates[0])
-            if starts:
-                start = self.best.start
-            unclear = []
-            for rate in rates[1:]:
-                if self._improve(start, centre, at, rate) is None:
-                    unclear.append(rate)
+            start = self.best.start if starts else start
+            unclear = [r for r in rates[1:] if self._improve(start, centre, at, r) is None]
             if before is None and around_forest[1] is not None:
                 self._improve(*around_forest, at, self.best.rate)
-            self._search(at)
+            self._search_from(at, rates[0])
             for rate in unclear:
                 self._compare_whole_fits(rate)
-            if self.reference is not None and len(self.strengths) > 1:
-                self._return_to_forest(rates[0])
             if around_forest[1] is None and not self._is_better_than_independent():
                 self.best, self.row_scores = self.first, None
                 self._improve(self.first.start, None, 0, rates[0])
@@ -422,13 +414,6 @@ class _Comparison:
         gain, error = self._mean(self.row_scores - _forest_scores(independent, self.test))
         return gain > MIN_GAIN * error
 
-    def _return_to_forest(self, rate):
-        """Compare strengths from the strongest one on if no candidate is better than the forest."""
-        row_scores = _forest_scores(self.reference, self.test)
-        if self.row_scores is None or self._mean(self.row_scores - row_scores)[0] <= 0.0:
-            self._keep(self.reference, row_scores, *self.around_forest, 0, rate)
-            self._search(-1)
-
     def _mean(self, scores):
         """Return the mean of scores of the held-out rows, and its standard error."""
         weights = normalized_weights(self.test.log_weights, len(scores))
@@ -439,10 +424,25 @@ class _Comparison:
         """Return the index of the strength that is nearest to ``alpha``."""
         return int(np.argmin(np.abs(np.array(self.strengths) - alpha * self.n_effective)))
 
-    def _search(self, at):
-        """Compare weaker strengths while they are better; if none is, compare stronger ones."""
+    def _search_from(self, at, rate):
+        """Compare strengths around an index, or only stronger ones if the forest is better."""
+        is_compared = self.reference is not None and len(self.strengths) > 1
+        scores = _forest_scores(self.reference, self.test) if is_compared else None
+        self._search(at, (-1,) if self._is_worse(scores) else (1, -1))
+        if self._is_worse(scores):
+            self._keep(self.reference, scores, *self.around_forest, 0, rate)
+            self._search(-1, (1,))
+
+    def _is_worse(self, scores):
+        """Return whether the best candidate is not better than a model with these row scores."""
+        if scores is None or self.row_scores is None:
+            return scores is not None
+        return self._mean(self.row_scores - scores)[0] <= 0.0
+
+    def _search(self, at, steps):
+        """Compare strengths while they are better; an index larger by one is a weaker strength."""
         start, centre, rate = self.best.start, self.best.centre, self.best.rate
-        for step in (1, -1):
+        for step in steps:
             k = at + step
             while 0 <= k < len(self.strengths) and self._improve(start, centre, k, rate):
                 k += step
@@ -463,9 +463,9 @@ class _Comparison:
 
     def _keep(self, model, row_scores, start, centre, at, rate):
         """Make a candidate the best one."""
-        alpha, score = self.strengths[at] / self.n_effective, self._mean(row_scores)[0]
+        self.row_scores, score = row_scores, self._mean(row_scores)[0]
+        alpha = self.strengths[at] / self.n_effective
         self.best = Choice(alpha, rate, model, score=score, start=start, centre=centre)
-        self.row_scores = row_scores
 
     def _compare_whole_fits(self, rate):
         """Choose a smaller rate if fits with all updates have a higher score with it."""

@@ -92,13 +92,14 @@ class BoltzmannMachine(VisibleEstimator):
         "auto" compares short fits with "pcd": the best one has the highest log-likelihood of
         held-out rows. ``alpha`` times the number of rows is first 10, or 3 with hidden units beside
         couplings. Weaker strengths (3, 1, 0.3, 0.1) follow while they are better. If none is, the
-        stronger ones (30, 100, 300, 1000, 3000) follow while they are better. If none of the models
-        without hidden units is better than the Chow-Liu forest itself, strengths from 3000 on
-        follow, while they are better. Without couplings there are only 3, 10 and 30. Complete rows
-        of at most 20 columns, without hidden units, are compared by exact maximum likelihood
-        instead of "pcd", with up to 10,000 rows by five-fold cross-validation. With fewer than 50
-        rows, other penalties than "l2" and in :meth:`partial_fit`, nothing is compared: the first
-        strength is taken. The first call of :meth:`partial_fit` counts as at least 1000 rows.
+        stronger ones (30, 100, 300, 1000, 3000) follow while they are better. Without hidden units,
+        only stronger ones follow if the Chow-Liu forest itself is better than the first models. If
+        it remains better, strengths from 3000 on follow. Without couplings there are only 3, 10 and
+        30. Complete rows of at most 20 columns, without hidden units, are compared by exact maximum
+        likelihood instead of "pcd", with up to 10,000 rows by five-fold cross-validation. With
+        fewer than 50 rows, other penalties than "l2" and in :meth:`partial_fit`, nothing is
+        compared: the first strength is taken. The first call of :meth:`partial_fit` counts as at
+        least 1000 rows.
         Without hidden units, :meth:`fit` keeps the best short fit, with a warning, if training ends
         at a model with a lower log-likelihood of the held-out rows.
     batch_size : int, default=256

@@ -439,7 +439,7 @@ def test_boltzmann_machine_shrinks_couplings_towards_a_tree(seed):
     ("n_components", "scores"),
     [
         (4, [0.0, 0.0, 1.0, -1.0]),  # two rates, tree, another strength
-        (0, [-999.0] * 4),  # zero, tree, another strength; then the strongest one again
+        (0, [-999.0] * 4),  # zero, tree, a stronger penalty, the strongest one
         (0, [-np.inf] * 4),
     ],
 )
