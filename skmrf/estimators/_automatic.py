@@ -271,8 +271,8 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
         fits = fits._replace(interrupted=is_interrupted)
     if choice and refined is None and not is_likelihood:
         choice = _check_likelihood(fits, paths[best].folds[0], choice, path_learner, parameters)
-    if not choice and not is_likelihood:  # the first reference has the highest log-likelihood
-        best, (folds, fits, _) = 0, paths[0]
+    if not choice and not is_likelihood:  # pseudo-likelihoods do not choose the reference
+        best, folds, fits = 0, paths[0].folds, paths[0].fits._replace(interrupted=fits.interrupted)
     n_rows, weights = effective_rows(data), held_out_weights(folds)
     gains, errors = gain_over_reference(fits.row_scores, weights)
     path = RegularizationPath(

@@ -428,12 +428,12 @@ class _Comparison:
         """Compare strengths around an index, or only stronger ones if the forest is better."""
         is_compared = self.reference is not None and len(self.strengths) > 1
         scores = _forest_scores(self.reference, self.test) if is_compared else None
-        self._search(at, (-1,) if self._is_worse(scores) else (1, -1))
-        if self._is_worse(scores):
+        self._search(at, (-1,) if self._is_not_better(scores) else (1, -1))
+        if self._is_not_better(scores):
             self._keep(self.reference, scores, *self.around_forest, 0, rate)
             self._search(-1, (1,))
 
-    def _is_worse(self, scores):
+    def _is_not_better(self, scores):
         """Return whether the best candidate is not better than a model with these row scores."""
         if scores is None or self.row_scores is None:
             return scores is not None

@@ -465,18 +465,23 @@ def test_strong_penalty_leaves_a_tree(n_components, scores, monkeypatch, seed):
     assert next(scores, None) is None
 
 
+@pytest.mark.parametrize("interrupted", [False, True])
 @pytest.mark.parametrize("choice", [0, 1])
-def test_likelihood_refuses_models_around_independent_columns(choice, monkeypatch, seed):
+def test_likelihood_refuses_models_around_independent_columns(
+    choice, interrupted, monkeypatch, seed
+):
     """Pseudo-likelihood prefers independent columns as reference, but the tree is more likely."""
+
+    def choose_path(paths):
+        fits = paths[1].fits._replace(interrupted=interrupted)
+        return 1, paths[1]._replace(choice=choice, fits=fits)
+
     X = copied_rows(np.random.default_rng(seed), 120)
     monkeypatch.setattr(_automatic, "_choose_learner", lambda *_: PseudoLikelihood())
     monkeypatch.setattr(_automatic, "_check_likelihood", lambda *_: 0)
-    monkeypatch.setattr(
-        _automatic, "choose_path", lambda paths: (1, paths[1]._replace(choice=choice))
-    )
+    monkeypatch.setattr(_automatic, "choose_path", choose_path)
     model = DiscreteMRF(learner="pseudo-likelihood").fit(X)
-    tree = fit_tree(X, np.full(10, 2)).graph
+    tree = fit_tree(X, np.full(10, 2)).graph.log_potential(X.astype(STATE))
     assert model.alpha_ == np.inf
-    np.testing.assert_allclose(
-        model.score_samples(X), tree.log_potential(X.astype(STATE)), atol=1e-9
-    )
+    assert model.converged_ == (not interrupted)
+    np.testing.assert_allclose(model.score_samples(X), tree, atol=1e-9)
