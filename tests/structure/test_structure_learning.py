@@ -1,6 +1,7 @@
 """Tests of statistics, learners, errors and bootstraps of MRFStructureLearner, and of trees."""
 
 import pickle
+from itertools import chain, repeat
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,6 +31,7 @@ from skmrf.datasets import make_ising
 from skmrf.estimators import _automatic, _weight_decay, structure_learner
 from skmrf.estimators._hidden_layer import initial_layers, tree_layers
 from skmrf.learners import PCD, PseudoLikelihood
+from skmrf.likelihood import log_partition_bounds
 from skmrf.structure import (
     RemovalWhileLearning,
     Thresholding,
@@ -463,6 +465,24 @@ def test_strong_penalty_leaves_a_tree(n_components, scores, monkeypatch, seed):
     np.testing.assert_allclose(model.energy_.coupling, tree, atol=0.3)
     assert np.abs(model.components_).max(initial=0.0) < 0.2
     assert next(scores, None) is None
+
+
+@pytest.mark.parametrize("gain", [0.01, -0.01])
+def test_candidates_are_compared_with_the_forest_itself(gain, monkeypatch, seed):
+    """Shrinkage towards zero is chosen only if its score is above that of the forest."""
+    X = copied_rows(np.random.default_rng(seed), 120)
+    train, test = _weight_decay.split_rows(Batch(X.astype(STATE)), np.random.default_rng(0))
+    forest = chow_liu.fit_pairwise_forest(train, (0.0, 1.0))
+    score = forest.log_marginal(test.X).mean() - log_partition_bounds(forest).value
+    scores = chain([[score + gain]], repeat([-999.0]))
+    monkeypatch.setattr(_weight_decay, "MAX_EXACT", 0)
+    monkeypatch.setattr(_weight_decay, "_fit", lambda energy, *_: energy)
+    monkeypatch.setattr(
+        _weight_decay, "annealed_log_likelihoods", lambda *_: np.array(next(scores))
+    )
+    model = BoltzmannMachine(states=(0, 1), max_iter=1, random_state=0).fit(X)
+    assert model.alpha_ == pytest.approx((10 if gain > 0.0 else 3000) / 120)
+    assert (model._centre is None) == (gain > 0.0)
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
