@@ -288,7 +288,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
         alpha, learner = refined.strength / n_rows, refined.learner
         return Plan(learner, alpha, start, reference, path, data, fits.interrupted, True, tree)
     start = reference
-    if choice and len(folds) == 1:
+    if choice and (len(folds) == 1 or fits.interrupted):
         start = _shift(reference, fits.energies[choice], folds[0].reference)
     alpha = fits.strengths[choice] / n_rows
     plan = Plan(learner, alpha, start, reference, path, data, fits.interrupted, tree=tree)

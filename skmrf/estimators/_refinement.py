@@ -354,9 +354,9 @@ class StrengthSearch:
 
         Weaker penalties follow in large steps while they are clearly better. If the last one was
         neither clearly better nor clearly worse, one in a small step follows. If none is better,
-        stronger ones follow in small steps. If all are clearly worse than the given model, whose
-        Markov chains may not mix, the search starts anew at the reference model and at a strong
-        penalty.
+        stronger ones follow in small steps. If the first one is clearly worse than the given model,
+        whose Markov chains may not mix, and no stronger one is clearly better, the search starts
+        anew at the reference model and at a strong penalty.
         """
         first = self.strength
         if self.best is not None:

@@ -356,6 +356,7 @@ def test_ctrl_c_on_the_path_starts_no_refinement(monkeypatch, seed):
     with pytest.warns(ConvergenceWarning, match="Interrupted while alpha was chosen"):
         model = DiscreteMRF().fit(train)
     assert not model.converged_
+    assert model.score(train) > baselines(model, train, train)[1].mean() + 0.2
     monkeypatch.setattr(_refinement, "_refine", forbidden)
     monkeypatch.setattr(regularization, "_is_past_best", interrupted)
     with pytest.warns(ConvergenceWarning, match="Interrupted while alpha was chosen"):
