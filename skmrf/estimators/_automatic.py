@@ -18,7 +18,7 @@ from ..structure import chow_liu
 from ..structure.chow_liu import choose_references
 from ..training import loop
 from ..training.data_moments import effective_rows
-from ..training.held_out import log_likelihoods, pseudo_log_likelihoods
+from ..training.held_out import forest_log_likelihoods, log_likelihoods, pseudo_log_likelihoods
 from ..training.regularization import (
     Fold,
     RegularizationPath,
@@ -260,7 +260,8 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     for rule in rules:
         if not (paths and paths[-1].fits.interrupted):
             paths.append(_follow_path(path_learner, rule, splits, parameters, rng))
-    (best, (folds, fits, choice)), refined = choose_path(paths), None
+    best, (folds, fits, choice) = choose_path(paths)
+    refined = None
     if not is_incomplete:
         paths = [path.with_train(splits[0][0]) for path in paths]
     references = [path.folds[0].reference for path in paths]
@@ -486,9 +487,7 @@ def _check_likelihood(fits, fold, best, learner, parameters):
     settings = _path_settings(parameters, learner, fold.train, fold.reference, 1.0)
     settings = replace(settings, min_gain=FINAL_GAIN, max_iter=parameters.max_iter)
     reference = energies[0]
-    exact = reference.without_zero_tables()
-    log_z = expectations.exact_model(exact).log_partition(exact)
-    base = reference.log_potential(fold.test.X) - log_z
+    base = forest_log_likelihoods(reference, fold.test)
     weights = held_out_weights([fold])
     for index in range(best, 0, -1):
         energy, strength = energies[index], fits.strengths[index]

@@ -15,6 +15,7 @@ from ..learners import PCD
 from ..likelihood import ais
 from ..samplers.enumerated_states import mode_bound
 from ..training.data_moments import effective_rows
+from ..training.held_out import forest_log_likelihoods
 from ..training.preconditioning import (
     MatrixPreconditioner,
     PreconditionedSGD,
@@ -334,12 +335,10 @@ class StrengthSearch:
 
     def start(self):
         """Find the first model, and refine it at the first strength."""
-        rows, reference = self.fold.test.X, self.fold.reference
-        exact = reference.without_zero_tables()
-        log_z = expectations.exact_model(exact).log_partition(exact)
-        self.reference_scores = reference.log_potential(rows) - log_z
+        rows, reference = self.fold.test, self.fold.reference
+        self.reference_scores = forest_log_likelihoods(reference, rows)
         log_z = quick_log_partition(self.energy, self.tree)
-        self.row_scores = self.energy.log_potential(rows) - log_z.value
+        self.row_scores = self.energy.log_potential(rows.X) - log_z.value
         if self._weights @ self.reference_scores >= self.score:
             self.energy, self.row_scores = reference, self.reference_scores
         self._compare(self.strength, -CLEAR_LOSS)

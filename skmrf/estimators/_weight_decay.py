@@ -15,7 +15,7 @@ from ..learners import PCD, PTT, Exact
 from ..learners.base import has_missing
 from ..structure.chow_liu import fit_pairwise_forest
 from ..training.data_moments import effective_rows
-from ..training.held_out import annealed_log_likelihoods
+from ..training.held_out import annealed_log_likelihoods, forest_log_likelihoods
 from ..training.initial_values import independent_columns
 from ..training.preconditioning import (
     CoupledLayerPreconditioner,
@@ -291,10 +291,6 @@ def _log_likelihoods(energy, rows):
     return energy.log_marginal(rows.X) - exact_model(energy).log_partition(energy)
 
 
-def _forest_scores(energy, rows):
-    return _log_likelihoods(energy.factor_graph().without_zero_tables(), rows)
-
-
 def _folds(data, rng):
     """Return splits into training and held-out rows: the first one, or five with few rows."""
     n_rows = data.X.shape[0]
@@ -330,7 +326,8 @@ def _candidates(energy):
 def _around_forest(energy, data):
     """Return the initial model with the parameters of a Chow-Liu forest, and the penalty's centre.
 
-    The centre is None without edges. Of a memory map or of a device, 50,000 rows are used.
+    The centre is None if the forest has no edge. At most 50,000 rows of a memory map or of a device
+    are used.
     """
     if is_mapped(data.X) or not is_numpy(data.X):
         order = np.random.default_rng(0).permutation(data.X.shape[0])
@@ -370,8 +367,9 @@ class _Comparison:
 
     def __init__(self, first, strengths, rows, parameters):
         self.first = self.best = first
-        self.strengths, self.parameters, self.row_scores = strengths, parameters, None
+        self.strengths, self.parameters = strengths, parameters
         self.train, self.test, self.n_effective = rows
+        self.row_scores = None  # of the best candidate
         self.modes = random_states(self.train, np.random.default_rng(0))
         rule = _around_forest if _has_couplings(first.start) else (lambda energy, _: (energy, None))
         forest, centre = self.around_forest = rule(first.start, self.train)
@@ -411,7 +409,7 @@ class _Comparison:
         if self.row_scores is None or not is_compared:
             return True
         independent = independent_columns(self.train, self.first.start.states)
-        gain, error = self._mean(self.row_scores - _forest_scores(independent, self.test))
+        gain, error = self._mean(self.row_scores - forest_log_likelihoods(independent, self.test))
         return gain > MIN_GAIN * error
 
     def _mean(self, scores):
@@ -427,7 +425,7 @@ class _Comparison:
     def _search_from(self, at, rate):
         """Compare strengths around an index, or only stronger ones if the forest is better."""
         is_compared = self.reference is not None and len(self.strengths) > 1
-        scores = _forest_scores(self.reference, self.test) if is_compared else None
+        scores = forest_log_likelihoods(self.reference, self.test) if is_compared else None
         self._search(at, (-1,) if self._is_not_better(scores) else (1, -1))
         if self._is_not_better(scores):
             self._keep(self.reference, scores, *self.around_forest, 0, rate)

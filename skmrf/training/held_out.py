@@ -93,6 +93,25 @@ def log_likelihoods(energy):
     return score_rows
 
 
+def forest_log_likelihoods(energy, rows):
+    """Return the log-likelihood of each row under a model whose nonzero tables form a forest.
+
+    Parameters
+    ----------
+    energy : FactorGraph or PairwiseEnergy
+        Model, such as a Chow-Liu forest with zeros for all other pairs.
+    rows : Batch
+        Complete rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Log-likelihoods in nats, with the exact log Z.
+    """
+    forest = energy.factor_graph().without_zero_tables()
+    return forest.log_potential(rows.X) - exact_model(forest).log_partition(forest)
+
+
 def pseudo_log_likelihoods(energy, rows):
     """Return the pseudo-log-likelihood of each row of a batch in nats, shape (n_rows,)."""
     return site_log_likelihood(energy, rows.X)[0]
