@@ -12,6 +12,7 @@ from zoo import enumerate_states
 
 from skmrf._utils.codes import STATE
 from skmrf.energies import BipartiteEnergy, SemiRestrictedEnergy
+from skmrf.energies.conditionals import BinaryConditionals, CoupledLayerConditionals
 from skmrf.samplers import Product
 from skmrf.samplers.smc import Tempering
 
@@ -102,16 +103,20 @@ def law(energy, beta=1.0, reference=None):
 
 
 def sweep_matrix(energy, beta=1.0, reference=None, reverse=False):
-    """Return the transition matrix of a Gibbs sweep, by variable or by layer."""
+    """Return the transition matrix of a Gibbs sweep, by variable and pair, or by layer."""
     reference = Product.uniform(energy.visible_states) if reference is None else reference
     if isinstance(energy, BipartiteEnergy):
         return _layer_matrix(energy, beta, reference)
     states, _ = enumerate_states(energy)
     parts = np.split(reference.log_p, reference.start[1:])
     sites = range(len(energy.visible_states))
+    kernels = [twins.site_kernel(energy, states, i, beta, parts) for i in sites]
+    if isinstance(energy.conditionals(), BinaryConditionals | CoupledLayerConditionals):
+        pairs = twins.strong_pairs(energy)
+        kernels += [twins.pair_kernel(energy, states, pair, beta, parts) for pair in pairs]
     K = np.eye(len(states))
-    for i in reversed(sites) if reverse else sites:
-        K = K @ twins.site_kernel(energy, states, i, beta, parts)
+    for kernel in reversed(kernels) if reverse else kernels:
+        K = K @ kernel
     if isinstance(energy, SemiRestrictedEnergy):  # hidden units are drawn first, then forgotten
         up, _ = _conditional_tables(energy, beta, reference)
         blocks = K.reshape(*up.shape, *up.shape)

@@ -1,6 +1,6 @@
 """Slow reference implementations in plain Python, from the definitions."""
 
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 from zoo import enumerate_states, naive_log_potential
@@ -13,7 +13,7 @@ from skmrf.energies.conditionals import (
     StateConditionals,
     TableConditionals,
 )
-from skmrf.samplers.layers import random_seeds
+from skmrf.samplers.layers import STRONG_COUPLING, random_seeds
 from skmrf.variational.bipartite import UnitBeliefs
 
 
@@ -98,6 +98,31 @@ def conditional(energy, x, i, beta=1.0, reference=None):
     return p / p.sum()
 
 
+def strong_pairs(energy, reverse=False):
+    """Return the pairs of two-state variables that change together in a sweep.
+
+    Their coupling is above 4 nats; it is a second difference of the log-potential.
+    """
+    n, found = len(energy.visible_states), []
+    for i, j in combinations([k for k in range(n) if energy.visible_states[k] == 2], 2):
+        x = np.zeros((4, len(energy.n_states)), dtype=int)
+        x[1:3, i] = x[2:, j] = 1
+        signs = np.array([1.0, -1.0, 1.0, -1.0])
+        if abs(signs @ naive_log_potential(energy, x)) > STRONG_COUPLING:
+            found.append((i, j))
+    return found[::-1] if reverse else found
+
+
+def flip_probability(energy, x, pair, beta=1.0, reference=None):
+    """Return the probability that both two-state variables of a pair change, given all others."""
+    rows = np.repeat(np.asarray(x)[None], 2, axis=0)
+    rows[1, list(pair)] = 1 - rows[1, list(pair)]
+    scores = np.zeros(2) if beta == 0 else beta * naive_log_potential(energy, rows)
+    reference = uniform_reference(energy) if reference is None else reference
+    scores += (1 - beta) * sum(reference[i][rows[:, i]] for i in pair)
+    return 1.0 / (1.0 + np.exp(scores[0] - scores[1]))
+
+
 def uniform_reference(energy):
     """Return the log-probabilities of a uniform reference distribution, by variable."""
     return [np.full(q, -np.log(q)) for q in energy.n_states]
@@ -119,35 +144,45 @@ def gibbs(
     sites = [i for i in range(energy.n_variables) if energy.n_states[i] > 1]
     sites = sites[::-1] if reverse else sites
     kind, numbers = TableConditionals if use_tables else type(energy.conditionals()), None
-    if kind is not TableConditionals:
-        draw = binary_uniforms if kind is BinaryConditionals else state_uniforms
-        numbers = draw(rng, len(betas) - 1, len(sites), len(X))
+    pairs = strong_pairs(energy, reverse) if kind is BinaryConditionals else []
+    updates = [*pairs, *sites] if reverse else [*sites, *pairs]
+    if kind is BinaryConditionals:
+        sizes = [len(pairs), len(sites)] if reverse else [len(sites), len(pairs)]
+        numbers = binary_uniforms(rng, len(betas) - 1, sizes, len(X))
+    elif kind is StateConditionals:
+        numbers = state_uniforms(rng, len(betas) - 1, len(sites), len(X))
     for c, x in enumerate(X):
         for t, (before, beta) in enumerate(pairwise(betas)):
             if beta != before:
                 log_f = naive_log_potential(energy, x[None])[0]
                 log_reference = sum(reference[i][s] for i, s in enumerate(x))
                 log_weights[c] += (beta - before) * (log_f - log_reference)
-            for k, i in enumerate(sites):
-                if clamped is None or not clamped[c, i]:
-                    u = rng.random() if numbers is None else numbers[t, k, c]
-                    p = conditional(energy, x, i, beta, reference)
-                    is_two = len(p) == 2 and kind is not StateConditionals
-                    x[i] = int(u < p[1]) if is_two else _draw(p, u)
+            for k, i in enumerate(updates):
+                if clamped is not None and clamped[c, list(i) if isinstance(i, tuple) else i].any():
+                    continue
+                u = rng.random() if numbers is None else numbers[t, k, c]
+                if isinstance(i, tuple):
+                    flip = u < flip_probability(energy, x, i, beta, reference)
+                    x[list(i)] ^= int(flip)
+                    continue
+                p = conditional(energy, x, i, beta, reference)
+                is_two = len(p) == 2 and kind is not StateConditionals
+                x[i] = int(u < p[1]) if is_two else _draw(p, u)
     return X, log_weights
 
 
-def binary_uniforms(rng, n_sweeps, n_sites, n_chains, dtype=np.float64):
-    """Return the uniform numbers of binary sweeps, shape (n_sweeps, n_sites, n_chains).
+def binary_uniforms(rng, n_sweeps, sizes, n_chains, dtype=np.float64):
+    """Return the uniform numbers of binary sweeps, shape (n_sweeps, n_updates, n_chains).
 
-    They have 52 bits, or 31 bits for models in single precision.
+    ``sizes`` has the numbers of updates of the two parts of a sweep. The numbers have 52 bits, or 31 bits for models in single precision.
     """
     seeds = random_seeds([rng], n_sweeps)[:, 0]
-    out = np.empty((n_sweeps, n_sites, n_chains))
+    out = np.empty((n_sweeps, sum(sizes), n_chains))
+    starts = [k + f for k, n in zip((0, sizes[0]), sizes, strict=True) for f in range(0, n, GROUP)]
     for t in range(n_sweeps):
         streams = mix(seeds[t, :, None] + STEP * np.arange(1, N_STREAMS + 1, dtype=np.uint64))
-        for first in range(0, n_sites, GROUP):
-            part = out[t, first : first + GROUP]
+        for first, last in pairwise([*starts, sum(sizes)]):
+            part = out[t, first:last]
             if dtype == np.float64:
                 part.flat = ((random_words(streams, part.size) >> np.uint64(12)) + 0.5) / 2.0**52
             else:
@@ -204,6 +239,18 @@ def site_kernel(energy, states, i, beta=1.0, reference=None):
             there = x.copy()
             there[i] = s
             K[k, number[tuple(there.tolist())]] += p
+    return K
+
+
+def pair_kernel(energy, states, pair, beta=1.0, reference=None):
+    """Return the transition matrix of the update of a pair, over all joint states."""
+    number = {tuple(x): k for k, x in enumerate(states.tolist())}
+    K = np.eye(len(states))
+    for k, x in enumerate(states):
+        p, there = flip_probability(energy, x, pair, beta, reference), x.copy()
+        there[list(pair)] = 1 - there[list(pair)]
+        K[k, k] -= p
+        K[k, number[tuple(there.tolist())]] += p
     return K
 
 

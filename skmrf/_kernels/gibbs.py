@@ -17,22 +17,8 @@ from .layers import BLOCK, N_STREAMS, copy_rows, logistic_noise, n_words, start_
 from .products import multiply
 from .tables import fill_entries
 
-MAX_COUNT = 2**15  # that an integer of 16 bits can hold
 GROUP = 16  # variables whose changes are added to the fields together; a multiple of 4
 SMALLEST_BETA = 1e-30  # stands for 0 in divisions
-
-
-@kernel
-def count_changes(before, after):
-    """Return the number of entries in which two vectors of state codes differ."""
-    total = 0
-    for start in range(0, before.size, MAX_COUNT):
-        x, y = before[start : start + MAX_COUNT], after[start : start + MAX_COUNT]
-        count = np.uint16(0)  # a counter of the size of the codes makes the loop faster
-        for i in range(x.size):
-            count = np.uint16(count + np.uint16(x[i] != y[i]))
-        total += np.int64(count)
-    return total
 
 
 @kernel
@@ -266,7 +252,7 @@ def change_states(coupling, at, i, clamped, drawn, first, last, field, X):
 
 @kernel
 def sweep_coupled(
-    product, coupling, bias, odds, betas, order, from_hidden, clamped, seeds, is_new, field, X,
+    product, coupling, bias, odds, betas, scan, from_hidden, clamped, seeds, is_new, field, X,
     log_weights,
 ):  # fmt: skip
     """Run Gibbs sweeps on a binary pairwise model, whose states are rows of ``X``, one per chain.
@@ -283,16 +269,19 @@ def sweep_coupled(
             for i in range(n):
                 field[c, i] += bias[i]
     sweep_binary(
-        coupling, bias, odds, betas, order, from_hidden, clamped, seeds, field, V, log_weights
+        coupling, bias, odds, betas, scan, from_hidden, clamped, seeds, field, V, log_weights
     )
     copy_rows(V.T, X)
 
 
 @inlined
 def sweep_binary(
-    coupling, bias, odds, betas, order, from_hidden, clamped, seeds, field, X, log_weights
+    coupling, bias, odds, betas, scan, from_hidden, clamped, seeds, field, X, log_weights
 ):
     """Run Gibbs sweeps on a binary pairwise model.
+
+    A sweep draws the variables ``scan.order`` one after the other. Then, or before if
+    ``scan.is_reversed``, each pair of variables in ``scan.pairs`` may change both of its states.
 
     Rows of ``X``, ``from_hidden`` and ``clamped`` are variables. Rows of ``field``, which is
     ``bias + X.T @ coupling`` and is updated in place, are chains. ``coupling`` and ``field`` can
@@ -311,6 +300,7 @@ def sweep_binary(
     streams = np.empty((4, N_STREAMS), np.uint64)
     values, changes = np.zeros(size, X.dtype), np.zeros(size + BLOCK, X.dtype)
     within, flips = np.zeros((GROUP, GROUP), X.dtype), np.empty(BLOCK, X.dtype)
+    order, pairs, is_reversed = scan
     for first in range(0, X.shape[1], BLOCK):
         last = min(first + BLOCK, X.shape[1])
         fields = field[first:last]
@@ -319,6 +309,11 @@ def sweep_binary(
             start_streams(seeds[t, first // BLOCK], streams)
             if change != 0.0:
                 add_log_ratios(change, bias, odds, order, fields, X, first, log_weights)
+            if is_reversed:
+                flip_pairs(
+                    beta, coupling, odds, pairs, from_hidden, clamped, streams, words, limits, bits,
+                    first, last, fields, X,
+                )  # fmt: skip
             for start in range(0, order.size, GROUP):
                 units = order[start : start + GROUP]
                 used = units.size * (last - first)
@@ -329,6 +324,11 @@ def sweep_binary(
                 )
                 if coupling.shape[0] > 0:
                     add_changes(coupling, units, changes, flips, fields)
+            if not is_reversed:
+                flip_pairs(
+                    beta, coupling, odds, pairs, from_hidden, clamped, streams, words, limits, bits,
+                    first, last, fields, X,
+                )  # fmt: skip
 
 
 @kernel
@@ -447,3 +447,52 @@ def add_changes(coupling, units, changes, flips, fields):
             row, other = coupling[units[k]], coupling[units[min(e, units.size - 1)]]
             for j in range(f.size):
                 f[j] += factor * row[j] + second * other[j]
+
+
+@kernel
+def flip_pairs(
+    beta, coupling, odds, pairs, from_hidden, clamped, streams, words, noise, bits, first, last,
+    fields, X,
+):  # fmt: skip
+    """Draw for each pair of variables whether both change, given all other variables.
+
+    The draw is between two states, so it leaves the target invariant. A change is added to the
+    fields. ``streams``, ``words``, ``noise`` and ``bits`` are as in :func:`sweep_binary`.
+    """
+    size = last - first
+    for start in range(0, pairs.shape[0], GROUP):
+        group = pairs[start : start + GROUP]
+        logistic_noise(streams, words, noise[: group.shape[0] * size], bits)
+        for k in range(group.shape[0]):
+            limits = noise[k * size : (k + 1) * size]
+            flip_pair(
+                beta, coupling, odds, group[k], from_hidden, clamped, limits, first, last, fields, X
+            )
+
+
+@kernel
+def flip_pair(
+    beta, coupling, odds, pair, from_hidden, clamped, limits, first, last, fields, X
+):  # fmt: skip
+    """Change both variables of a pair in the chains where the increase exceeds the limit."""
+    assume_distinct()
+    coupling, fields, limits = borrowed(coupling), borrowed(fields), borrowed(limits)
+    from_hidden, clamped = borrowed(from_hidden), borrowed(clamped)
+    i, j = pair
+    x, y, kind = X[i][first:last], X[j][first:last], X.dtype.type
+    one, two, scale, rest = kind(1), kind(2), kind(beta), kind(1.0 - beta)
+    row, other = coupling[i], coupling[j]
+    for c in range(last - first):
+        f, s, r = fields[c], one - two * x[c], one - two * y[c]
+        increase = s * f[i] + r * f[j] + s * r * row[j]
+        if from_hidden.shape[0] > 0:
+            increase += s * from_hidden[i, first + c] + r * from_hidden[j, first + c]
+        increase = scale * increase + rest * (s * odds[i] + r * odds[j])
+        if increase <= limits[c]:
+            continue
+        if clamped.shape[0] > 0 and (clamped[i, first + c] or clamped[j, first + c]):
+            continue
+        x[c] += s
+        y[c] += r
+        for q in range(f.size):
+            f[q] += s * row[q] + r * other[q]

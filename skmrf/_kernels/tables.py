@@ -1,4 +1,4 @@
-"""Log-potentials, weighted counts and index arrays of discrete factor graphs."""
+"""Log-potentials, counts of states and index arrays of discrete factor graphs."""
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from ._jit import (
     spread,
     store,
 )
+
+MAX_COUNT = 2**15  # that an integer of 16 bits can hold
 
 
 @inlined
@@ -346,3 +348,16 @@ def precondition_pairs(
                 total += frequencies[at_j + t] * change
                 moved[at_j + t] += frequencies[at_i + s] * change
             moved[at_i + s] += total
+
+
+@kernel
+def count_changes(before, after):
+    """Return the number of entries in which two vectors of state codes differ."""
+    total = 0
+    for start in range(0, before.size, MAX_COUNT):
+        x, y = before[start : start + MAX_COUNT], after[start : start + MAX_COUNT]
+        count = np.uint16(0)  # a counter of the size of the codes makes the loop faster
+        for i in range(x.size):
+            count = np.uint16(count + np.uint16(x[i] != y[i]))
+        total += np.int64(count)
+    return total

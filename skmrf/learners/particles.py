@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._kernels._jit import read_only
-from .._kernels.gibbs import count_changes
+from .._kernels.tables import count_changes
 from .._utils.codes import STATE
 from .._utils.namespaces import is_numpy
 from .._utils.parameters import identity_of

@@ -21,6 +21,7 @@ from .layers import (
     align_couplings,
     bipartite_arrays,
     is_one_call,
+    make_scan,
     random_seeds,
     reference_odds,
     single_calls,
@@ -231,7 +232,8 @@ def sweep(
 ):
     """Run Gibbs sweeps of all chains.
 
-    A sweep updates the variables one after the other, or layer by layer in bipartite models. Each
+    A sweep updates the variables one after the other, or layer by layer in bipartite models. On the
+    CPU, pairs of two-state variables with a coupling above 4 nats can also change together. Each
     sweep leaves the target at its inverse temperature, ``reference^(1-beta) f^beta``, invariant.
 
     Parameters
@@ -289,6 +291,7 @@ def sweep(
         n_blocks = blocks_per_unit(energy, len(X), len(betas) - 1)
     if run is sweep_coupled_layers:
         conditionals, reference = align_couplings(conditionals), reference_odds(reference)
+        order = make_scan(conditionals.coupling, order, reverse=reverse)
     parts = split_chains(len(X), generators, n_blocks)
     if run is sweep_coupled_layers and is_one_call(conditionals, betas, n_blocks * BLOCK):
         given = conditionals, reference, betas, order, X, clamped, log_weights

@@ -4,6 +4,8 @@ All chains of a call move together, a layer by matrix products. Each block of ch
 random generator.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .._kernels._jit import aligned_empty, aligned_zeros, read_only
@@ -29,7 +31,63 @@ REFRESH = 64  # sweeps after which fields are recomputed, so that rounding error
 UPDATES_PER_CALL = 1_000_000  # of variables, which take about 10 ms
 WEIGHTS_PER_UPDATE = 200  # weights of a matrix product that takes as long as an update
 STATES_PER_DRAW = 100  # whose log-potentials a draw changes in 10 ns
+STRONG_COUPLING = 4.0  # nats; a weaker one is a barrier of at most 2 nats
+PAIRS_PER_VARIABLE = 4
 NO_COUPLING = np.zeros((0, 0))
+
+
+class Scan(NamedTuple):
+    """Order of the updates in a sweep of coupled two-state variables.
+
+    Attributes
+    ----------
+    order : ndarray of int
+        Variables that are drawn one after the other.
+    pairs : ndarray of int of shape (n_pairs, 2)
+        Pairs of variables that may change together. Changes of single variables seldom move the
+        only 1 of columns that exclude each other, such as indicators of categories.
+    is_reversed : bool
+        Whether the pairs are updated before the single variables.
+    """
+
+    order: np.ndarray
+    pairs: np.ndarray
+    is_reversed: bool
+
+
+def make_scan(coupling, order, *, reverse):
+    """Return the updates of a sweep of coupled two-state variables.
+
+    Parameters
+    ----------
+    coupling : ndarray of shape (n_variables, at least n_variables) or (0, n_columns)
+        Couplings of the variables.
+    order : ndarray of int
+        Order of the variables.
+    reverse : bool
+        Whether the sweep is the reversal of a forward sweep.
+
+    Returns
+    -------
+    Scan
+        Order of the variables, and the pairs with the strongest couplings.
+    """
+    pairs = np.zeros((0, 2), dtype=np.int64)
+    if max(coupling.max(initial=0.0), -coupling.min(initial=0.0)) > STRONG_COUPLING:
+        pairs = _strong_pairs(coupling[:, : len(coupling)], order)
+    pairs = np.ascontiguousarray(pairs[:: -1 if reverse else 1])
+    return Scan(order, pairs, reverse)
+
+
+def _strong_pairs(coupling, order):
+    """Return the pairs of the given variables with strong couplings, at most 4 per variable."""
+    strength = np.zeros_like(coupling)
+    free = np.ix_(np.sort(order), np.sort(order))
+    strength[free] = np.abs(np.triu(coupling[free], 1))
+    i, j = np.nonzero(strength > STRONG_COUPLING)
+    strongest = np.argsort(-strength[i, j], kind="stable")[: PAIRS_PER_VARIABLE * len(coupling)]
+    kept = np.sort(strongest)
+    return np.column_stack([i[kept], j[kept]])
 
 
 def random_seeds(generators, n_sweeps):
@@ -116,7 +174,7 @@ def bipartite_arrays(conditionals, n_chains):
 
 
 def sweep_coupled_layers(
-    conditionals, reference, betas, order, X, clamped, log_weights, generators
+    conditionals, reference, betas, scan, X, clamped, log_weights, generators
 ):
     r"""Run Gibbs sweeps of coupled visible variables and a layer of hidden units.
 
@@ -136,8 +194,8 @@ def sweep_coupled_layers(
         Result of :func:`reference_odds` for the distribution at beta = 0.
     betas : ndarray of shape (n_sweeps + 1,)
         Path of inverse temperatures.
-    order : ndarray of int
-        Order of the visible variables in a sweep, without variables with one state.
+    scan : Scan
+        Updates of the visible variables in a sweep, without variables with one state.
     X : ndarray of shape (n_chains, n_visible), dtype STATE
         States of the chains, which are changed in place.
     clamped : ndarray of bool
@@ -161,7 +219,7 @@ def sweep_coupled_layers(
             arrays = random_seeds(generators, 1)[0], X, from_hidden, log_weights
             draw_hidden(product, weights, hidden_bias, before, beta, *arrays)
         arrays = from_hidden, clamped, random_seeds(generators, len(path) - 1), is_new, field
-        sweep_coupled(product, *given, path, order, *arrays, X, log_weights)
+        sweep_coupled(product, *given, path, scan, *arrays, X, log_weights)
 
 
 def is_one_call(conditionals, betas, n_chains):
@@ -185,7 +243,7 @@ def is_one_call(conditionals, betas, n_chains):
     return n_hidden == 0 and len(split_path(betas, n_chains * n_visible, REFRESH)) == 1
 
 
-def single_calls(conditionals, reference, betas, order, X, clamped, log_weights, parts):
+def single_calls(conditionals, reference, betas, scan, X, clamped, log_weights, parts):
     """Return the arguments of :func:`sweep_coupled` for each part of the chains.
 
     The calls give the same results as :func:`sweep_coupled_layers`. This function prepares the
@@ -193,7 +251,7 @@ def single_calls(conditionals, reference, betas, order, X, clamped, log_weights,
 
     Parameters
     ----------
-    conditionals, reference, betas, order, X, clamped, log_weights
+    conditionals, reference, betas, scan, X, clamped, log_weights
         As in :func:`sweep_coupled_layers`, for a path where :func:`is_one_call` is True.
     parts : list of (slice, list of numpy.random.Generator)
         Chains of each part, and their random generators.
@@ -207,7 +265,7 @@ def single_calls(conditionals, reference, betas, order, X, clamped, log_weights,
     dtype, (odds, from_reference, _) = weights.dtype, reference
     log_weights += (betas[-1] - betas[0]) * (constant + from_reference)
     given = find_product(dtype), coupling, bias, read_only(odds.astype(dtype, copy=False)), betas
-    given = *given, order, np.empty((0, 0), dtype=dtype)
+    given = *given, scan, np.empty((0, 0), dtype=dtype)
     fields = aligned_empty(len(X), bias.size, dtype)
     calls = []
     for chains, generators in parts:
@@ -233,7 +291,9 @@ def sweep_tables_of_pairs(
         Tables of the model as a matrix over the states of all variables.
     reference : Product
         Distribution at beta = 0.
-    betas, order, X, clamped, log_weights, generators
+    order : ndarray of int
+        Order of the variables in a sweep, without variables with one state.
+    betas, X, clamped, log_weights, generators
         As in :func:`sweep_coupled_layers`.
     """
     coupling, bias, constant, n_states = conditionals
