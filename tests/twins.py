@@ -174,7 +174,8 @@ def gibbs(
 def binary_uniforms(rng, n_sweeps, sizes, n_chains, dtype=np.float64):
     """Return the uniform numbers of binary sweeps, shape (n_sweeps, n_updates, n_chains).
 
-    ``sizes`` has the numbers of updates of the two parts of a sweep. The numbers have 52 bits, or 31 bits for models in single precision.
+    ``sizes`` has the numbers of updates of the two parts of a sweep. The numbers have 52 bits, or
+    31 bits for models in single precision.
     """
     seeds = random_seeds([rng], n_sweeps)[:, 0]
     out = np.empty((n_sweeps, sum(sizes), n_chains))

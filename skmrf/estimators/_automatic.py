@@ -91,6 +91,12 @@ class Plan(NamedTuple):
         """True if the model of the plan is kept, without further training."""
         return self.alpha == np.inf or self.interrupted
 
+    @property
+    def is_checked(self):
+        """True if the trained model is kept only if it has not less likelihood than the first."""
+        is_pseudo = self.path is not None and isinstance(self.learner, PseudoLikelihood)
+        return self.is_refined or is_pseudo
+
 
 def continue_plan(previous, learner, parameters):
     """Return the plan of a fit that continues an earlier fit.
@@ -288,9 +294,7 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
         start = _shift(reference, refined.energy, folds[0].reference)
         alpha, learner = refined.strength / n_rows, refined.learner
         return Plan(learner, alpha, start, reference, path, data, fits.interrupted, True, tree)
-    start = reference
-    if choice and (len(folds) == 1 or fits.interrupted):
-        start = _shift(reference, fits.energies[choice], folds[0].reference)
+    start = _shift(reference, fits.energies[choice], folds[0].reference) if choice else reference
     alpha = fits.strengths[choice] / n_rows
     plan = Plan(learner, alpha, start, reference, path, data, fits.interrupted, tree=tree)
     return impute_and_refit(plan, parameters)
@@ -462,15 +466,10 @@ def impute(energy, data, rng):
     return data._replace(X=X)
 
 
-def _row_work(energy):
-    """Return the number of pairs of a state and a variable."""
-    return float(energy.n_states.sum()) * len(energy.n_states)
-
-
 def _subsample(fold, rng):
     """Subsample the training rows of a fold, so that its path of fits takes a few seconds."""
-    train = fold.train
-    n_rows = max(int(MAX_PATH_WORK / _row_work(fold.reference)), MIN_ROWS_TO_SPLIT)
+    train, n_states = fold.train, fold.reference.n_states
+    n_rows = max(int(MAX_PATH_WORK / n_states.sum() / len(n_states)), MIN_ROWS_TO_SPLIT)
     if len(train.X) <= n_rows:
         return fold._replace(train=train.take(slice(None)))  # reads the rows of a memory map
     return fold._replace(train=train.take(rng.choice(len(train.X), n_rows, replace=False)))

@@ -142,8 +142,8 @@ def short_settings(settings, energy, data):
     return replace(settings, rate=LinearRate(RATE, n_updates), max_updates=n_updates)
 
 
-def final_settings(settings, energy, data, reference):
-    """Return the settings of the final refinement, whose schedule allows continued training.
+def final_settings(settings, energy, data, reference, is_refined=True):
+    """Return the settings of the final training, at whose end two models are compared.
 
     Parameters
     ----------
@@ -155,14 +155,19 @@ def final_settings(settings, energy, data, reference):
         All training rows.
     reference : FactorGraph
         Reference model, for :func:`keep_start` at the end of training.
+    is_refined : bool, default=True
+        Whether training is a refinement, not maximum pseudo-likelihood. Its schedule allows
+        continued training.
 
     Returns
     -------
     Settings
-        Settings of stochastic training: preconditioned steps at a rate that falls to zero.
+        Settings of a refinement: preconditioned steps at a rate that falls to zero. Otherwise the
+        given settings, but for the comparison.
     """
     finish = partial(keep_start, energy, reference, data, settings.average)
-    return replace(_preconditioned(settings, energy, data), finish=(finish,))
+    settings = _preconditioned(settings, energy, data) if is_refined else settings
+    return replace(settings, finish=(finish,))
 
 
 def _preconditioned(settings, energy, data):
@@ -182,8 +187,8 @@ def _preconditioned(settings, energy, data):
 def keep_start(start, reference, data, average, state):
     """Return the final training state, with the first model if its likelihood is clearly higher.
 
-    Chains need a long time to reach states that are far from the rows, such as rows with many more
-    ones. A model can then get a large probability of these states during training.
+    Pseudo-likelihood does not see states that are far from the rows, and chains need a long time to
+    reach them, such as rows with many more ones. So they can get a large probability in training.
 
     Parameters
     ----------
@@ -215,8 +220,8 @@ def keep_start(start, reference, data, average, state):
         return state
     warn_caller(
         f"Training reached a mean log-likelihood of training rows that is about {loss:.3g} nats "
-        "lower than that of the model before training, because its Markov chains missed probable "
-        "states. The fitted model is the one before, which has not used all rows. Set a larger "
+        "lower than that of the model before training, because states far from the rows became "
+        "probable. The fitted model is the one before, which has not used all rows. Set a larger "
         "alpha.",
         ConvergenceWarning,
     )

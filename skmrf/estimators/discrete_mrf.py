@@ -386,8 +386,8 @@ class DiscreteMRF(VisibleEstimator):
             resolution=data_moments.estimate_resolution(moments, data),
             min_gain=0.0 if plan.reference is None else FINAL_GAIN,
         )
-        if plan.is_refined:
-            settings = final_settings(settings, session.energy, data, plan.tree)
+        if plan.is_checked:
+            settings = final_settings(settings, session.energy, data, plan.tree, plan.is_refined)
         choices = {
             "categories_": encoder.categories,
             "learner_": plan.learner,

@@ -173,9 +173,7 @@ def bipartite_arrays(conditionals, n_chains):
     return find_product(dtype), *(read_only(np.ascontiguousarray(a, dtype)) for a in arrays)
 
 
-def sweep_coupled_layers(
-    conditionals, reference, betas, scan, X, clamped, log_weights, generators
-):
+def sweep_coupled_layers(conditionals, reference, betas, scan, X, clamped, log_weights, generators):
     r"""Run Gibbs sweeps of coupled visible variables and a layer of hidden units.
 
     A sweep samples all hidden units given the visible variables by a matrix product, then the

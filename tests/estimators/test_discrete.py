@@ -502,7 +502,7 @@ def test_refinement_starts_at_the_reference_if_it_is_better(monkeypatch, seed):
     assert scores[0] > scores[1] + 0.3
     state = LoopState(far, {}, 0, None, None, None, np.random.default_rng(seed), converged=True)
     kept = [reference, fold.train, False]
-    with pytest.warns(ConvergenceWarning, match="Markov chains missed probable states"):
+    with pytest.warns(ConvergenceWarning, match="states far from the rows became probable"):
         after = _refinement.keep_start(reference, *kept, state)
     assert after.energy is reference
     assert not after.converged

@@ -11,12 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zoo import FINITE, MODERATE, WITH_ZEROS, ZOO, enumerate_states, random_tables
 
 from skmrf._utils.codes import STATE
-from skmrf._utils.interrupts import limit_time, remaining_time
 from skmrf._utils.phases import States
 from skmrf.energies import BipartiteEnergy, FactorGraph, PairwiseEnergy, SemiRestrictedEnergy
 from skmrf.energies.conditionals import StateConditionals, TableConditionals
 from skmrf.energies.layout import Layout
-from skmrf.inference import marginals
 from skmrf.samplers import Product, layers, spawn_generators, sweep
 from skmrf.samplers.gibbs import BLOCK, move_from_hidden
 from skmrf.samplers.gibbs_queries import anneal, draw, record_states
@@ -427,6 +425,45 @@ def test_one_generator_per_block(n_chains, n_blocks):
     assert len(spawn_generators(np.random.default_rng(0), n_chains)) == n_blocks
 
 
+# Pairs of two-state variables --------------------------------------------------------------
+
+
+def exclusive(n, least):
+    """Return a model with probability about 1 / n for each state with a single 1."""
+    coupling = np.full((n, n), -2.0 * least) + np.diag(np.full(n, 2.0 * least))
+    return PairwiseEnergy(coupling, np.full(n, least), states=(0, 1))
+
+
+@pytest.mark.parametrize("n", [5, 20])  # 20 variables have more pairs than a sweep updates
+def test_pairs_move_the_only_one_of_exclusive_variables(n, seed, monkeypatch):
+    """Without pairs, a state without ones has the probability exp(-15), so chains do not move."""
+    energy, X = exclusive(n, 15.0), np.zeros((4000, n), dtype=STATE)
+    X[:, 0] = 1
+    moved, _ = run_sweeps(energy, X, np.random.default_rng(seed), n_sweeps=100)
+    assert (moved.sum(axis=1) == 1).all()
+    check_means(moved, np.full(n, 1 / n))
+    monkeypatch.setattr(layers, "STRONG_COUPLING", np.inf)
+    stays, _ = run_sweeps(energy, X, np.random.default_rng(seed), n_sweeps=100)
+    assert stays[:, 0].mean() > 0.99
+
+
+def test_pairs_with_the_strongest_couplings(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    upper = np.triu(rng.normal(0.0, 6.0, size=(9, 9)), 1)
+    order = np.delete(rng.permutation(9), 3)
+    scan = layers.make_scan(upper + upper.T, order, reverse=False)
+    strong = [p for p in np.argwhere(np.abs(upper) > 4.0).tolist() if set(p) <= set(order)]
+    assert scan.pairs.tolist() == strong
+    backward = layers.make_scan(upper + upper.T, order[::-1], reverse=True)
+    assert_array_equal(backward.pairs, scan.pairs[::-1])
+    assert (scan.is_reversed, backward.is_reversed) == (False, True)
+    monkeypatch.setattr(layers, "PAIRS_PER_VARIABLE", 1)
+    kept = layers.make_scan(upper + upper.T, order, reverse=False).pairs
+    size = {tuple(pair): abs(upper[tuple(pair)]) for pair in strong}
+    assert {tuple(p) for p in kept.tolist()} == set(sorted(size, key=size.get)[-9:])
+    assert len(layers.make_scan(0.5 * upper / np.abs(upper).max(), order, reverse=False).pairs) == 0
+
+
 # Queries by Gibbs chains -------------------------------------------------------------------
 
 
@@ -435,17 +472,6 @@ def test_draw(name, seed):
     energy = ZOO[name](seed)
     X = draw(energy, 5000, np.random.default_rng(seed), n_sweeps=100)
     check_draws(X, *twins.distribution(energy))
-
-
-def test_recorded_states_and_standard_error(seed):
-    energy = ZOO["orders"](seed)
-    states, p = twins.distribution(energy)
-    X, residual = record_states(energy, np.random.default_rng(seed), n_sweeps=100)
-    assert X.shape == (256 * 50, 5)
-    assert 0 < residual < 0.03
-    for i, expected in enumerate(twins.single_marginals(states, p, energy.n_states)):
-        found = np.bincount(X[:, i], minlength=len(expected)) / len(X)
-        assert np.abs(found - expected).max() < 5 * residual
 
 
 @pytest.mark.parametrize("name", [*FINITE, "zeros_binary"])
@@ -561,31 +587,3 @@ def test_parameters_of_several_types(energy, seed):
         for e in (small, mixed)
     ]
     assert_array_equal(*drawn)
-
-
-def test_chains_continue_until_convergence(seed):
-    """Each chain rarely leaves one of the two common states of four equal variables."""
-    energy = PairwiseEnergy(0.6 * (1.0 - np.eye(4)), np.zeros(4))
-    how, drawn = {"n_sweeps": 20, "n_records": 40}, []
-    for until_converged in (False, True):
-        rng = np.random.default_rng(seed)
-        X, error = record_states(energy, rng, until_converged=until_converged, **how)
-        assert X.shape == (256 * 40, 4)
-        drawn.append(error)
-    assert drawn[1] < 0.01 < drawn[0]
-    assert_allclose(X.mean(axis=0), 0.5, atol=5.0 * error)
-    with limit_time(0.0):
-        X, _ = record_states(energy, rng, until_converged=True, **how)
-    assert len(X) == 256
-    few = {"n_chains": 64, "n_sweeps": 20, "n_records": 1}
-    with limit_time(60.0):
-        assert record_states(energy, rng, until_converged=True, **few)[1] < 1 / 8
-        assert remaining_time() > 30.0
-
-
-def test_automatic_marginals_continue_to_the_time_limit(seed):
-    energy = PairwiseEnergy(0.85 * (1.0 - np.eye(4)), np.zeros(4))
-    how = {"max_bytes": 1.0, "random_state": seed}  # exact inference does not fit
-    assert marginals(energy, time_limit=60.0, **how).residual < 0.01
-    with pytest.warns(UserWarning, match="averages over Gibbs chains"):
-        assert marginals(energy, **how).residual > 0.01

@@ -11,12 +11,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from zoo import LAYERED, ZOO
 
 from skmrf._utils.codes import STATE
-from skmrf._utils.interrupts import limit_time
+from skmrf._utils.interrupts import limit_time, remaining_time
 from skmrf.energies import FactorGraph, PairwiseEnergy
-from skmrf.inference import methods
+from skmrf.inference import marginals, methods
 from skmrf.inference.conditioned import ConditionedModel
 from skmrf.samplers import Product, gibbs_queries, trace_chains
 from skmrf.samplers import traces as module
+from skmrf.samplers.gibbs_queries import record_states
 
 MODELS = {n: ZOO[n] for n in ("cycle", "tied_binary", "zero_one", "constant_variables", "isolated")}
 MODELS |= {n: LAYERED[n] for n in ("few_hidden", "many_hidden", "single_precision")}
@@ -352,3 +353,45 @@ def test_few_chains_are_enough_for_weak_couplings(coupling, n_runs, seed, monkey
     assert found[0] == 1.0
     error = 0.005 if n_runs == 1 else 0.2  # chains of strong couplings rarely change their mode
     assert_allclose(found, p @ states / p.sum(), atol=5 * error)
+
+
+# Standard errors of records -----------------------------------------------------------------
+
+
+def test_recorded_states_and_standard_error(seed):
+    energy = ZOO["orders"](seed)
+    states, p = twins.distribution(energy)
+    X, residual = record_states(energy, np.random.default_rng(seed), n_sweeps=100)
+    assert X.shape == (256 * 50, 5)
+    assert 0 < residual < 0.03
+    for i, expected in enumerate(twins.single_marginals(states, p, energy.n_states)):
+        found = np.bincount(X[:, i], minlength=len(expected)) / len(X)
+        assert np.abs(found - expected).max() < 5 * residual
+
+
+def test_chains_continue_until_convergence(seed):
+    """Each chain rarely leaves one of the two common states of four equal variables."""
+    energy = PairwiseEnergy(0.6 * (1.0 - np.eye(4)), np.zeros(4))
+    how, drawn = {"n_sweeps": 20, "n_records": 40}, []
+    for until_converged in (False, True):
+        rng = np.random.default_rng(seed)
+        X, error = record_states(energy, rng, until_converged=until_converged, **how)
+        assert X.shape == (256 * 40, 4)
+        drawn.append(error)
+    assert drawn[1] < 0.01 < drawn[0]
+    assert_allclose(X.mean(axis=0), 0.5, atol=5.0 * error)
+    with limit_time(0.0):
+        X, _ = record_states(energy, rng, until_converged=True, **how)
+    assert len(X) == 256
+    few = {"n_chains": 64, "n_sweeps": 20, "n_records": 1}
+    with limit_time(60.0):
+        assert record_states(energy, rng, until_converged=True, **few)[1] < 1 / 8
+        assert remaining_time() > 30.0
+
+
+def test_automatic_marginals_continue_to_the_time_limit(seed):
+    energy = PairwiseEnergy(0.85 * (1.0 - np.eye(4)), np.zeros(4))
+    how = {"max_bytes": 1.0, "random_state": seed}  # exact inference does not fit
+    assert marginals(energy, time_limit=60.0, **how).residual < 0.01
+    with pytest.warns(UserWarning, match="averages over Gibbs chains"):
+        assert marginals(energy, **how).residual > 0.01
