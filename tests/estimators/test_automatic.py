@@ -563,3 +563,25 @@ def test_boltzmann_machine_of_independent_columns(n_rows, seed, monkeypatch):
     p = (train.sum(axis=0) + 0.5) / (n_rows + 1)
     independent = (test @ np.log(p) + (1 - test) @ np.log1p(-p)).mean()
     assert model.score(test) > independent - 0.05
+
+
+@pytest.mark.parametrize("n_rows", [400, 3000])  # with and without cross-validation
+def test_final_pseudo_likelihood_is_compared_with_the_chosen_model(n_rows, seed, monkeypatch):
+    """Check that the model of a fold is kept if it has a clearly higher likelihood."""
+    compared = []
+
+    def keep_start(start, reference, data, average, state):
+        compared.append((start, reference, len(data.X), state.result(average)))
+        return state.with_other_model(start)
+
+    monkeypatch.setattr(_refinement, "keep_start", keep_start)
+    monkeypatch.setattr(_refinement, "is_possible", lambda *_: False)
+    monkeypatch.setattr(_automatic, "MAX_EXACT_ENTRIES", 1)
+    X = complete_graph_rows(np.random.default_rng(seed), n_rows)
+    model = DiscreteMRF("pairwise", random_state=0).fit(X)
+    ((start, reference, size, final),) = compared
+    assert isinstance(model.learner_, PseudoLikelihood)
+    assert (model.energy_, reference, size) == (start, model._tree, n_rows)
+    changes = [np.linalg.norm(final.flat - e.flat) for e in (final, start, model.reference_)]
+    assert changes == sorted(changes)
+    assert changes[1] > 1e-3
