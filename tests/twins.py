@@ -101,20 +101,29 @@ def conditional(energy, x, i, beta=1.0, reference=None):
 def strong_pairs(energy, reverse=False):
     """Return the pairs of two-state variables that change together in a sweep.
 
-    Their coupling is above 4 nats; it is a second difference of the log-potential.
+    Their coupling is above 4 nats.
     """
     n, found = len(energy.visible_states), []
-    for i, j in combinations([k for k in range(n) if energy.visible_states[k] == 2], 2):
-        x = np.zeros((4, len(energy.n_states)), dtype=int)
-        x[1:3, i] = x[2:, j] = 1
-        signs = np.array([1.0, -1.0, 1.0, -1.0])
-        if abs(signs @ naive_log_potential(energy, x)) > STRONG_COUPLING:
-            found.append((i, j))
+    for pair in combinations([k for k in range(n) if energy.visible_states[k] == 2], 2):
+        if abs(coupling_of(energy, pair)) > STRONG_COUPLING:
+            found.append(pair)
     return found[::-1] if reverse else found
 
 
+def coupling_of(energy, pair):
+    """Return the second difference of the log-potential by two variables; the others are 0."""
+    x = np.zeros((4, len(energy.n_states)), dtype=int)
+    x[1:3, pair[0]] = x[2:, pair[1]] = 1
+    return np.array([1.0, -1.0, 1.0, -1.0]) @ naive_log_potential(energy, x)
+
+
 def flip_probability(energy, x, pair, beta=1.0, reference=None):
-    """Return the probability that both two-state variables of a pair change, given all others."""
+    """Return the probability that both two-state variables of a pair change, given all others.
+
+    They change only if they are equal and the coupling is positive, or different and negative.
+    """
+    if (x[pair[0]] == x[pair[1]]) != (coupling_of(energy, pair) > 0):
+        return 0.0
     rows = np.repeat(np.asarray(x)[None], 2, axis=0)
     rows[1, list(pair)] = 1 - rows[1, list(pair)]
     scores = np.zeros(2) if beta == 0 else beta * naive_log_potential(energy, rows)

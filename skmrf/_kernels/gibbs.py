@@ -456,8 +456,9 @@ def flip_pairs(
 ):  # fmt: skip
     """Draw for each pair of variables whether both change, given all other variables.
 
-    The draw is between two states, so it leaves the target invariant. A change is added to the
-    fields. ``streams``, ``words``, ``noise`` and ``bits`` are as in :func:`sweep_binary`.
+    Equal variables change if their coupling is positive, different ones if it is negative. The draw
+    is between two states, so it leaves the target invariant. Changes are added to the fields.
+    ``streams``, ``words``, ``noise`` and ``bits`` are as in :func:`sweep_binary`.
     """
     size = last - first
     for start in range(0, pairs.shape[0], GROUP):
@@ -471,9 +472,7 @@ def flip_pairs(
 
 
 @kernel
-def flip_pair(
-    beta, coupling, odds, pair, from_hidden, clamped, limits, first, last, fields, X
-):  # fmt: skip
+def flip_pair(beta, coupling, odds, pair, from_hidden, clamped, limits, first, last, fields, X):
     """Change both variables of a pair in the chains where the increase exceeds the limit."""
     assume_distinct()
     coupling, fields, limits = borrowed(coupling), borrowed(fields), borrowed(limits)
@@ -482,7 +481,10 @@ def flip_pair(
     x, y, kind = X[i][first:last], X[j][first:last], X.dtype.type
     one, two, scale, rest = kind(1), kind(2), kind(beta), kind(1.0 - beta)
     row, other = coupling[i], coupling[j]
+    is_positive = row[j] > 0
     for c in range(last - first):
+        if (x[c] == y[c]) != is_positive:
+            continue
         f, s, r = fields[c], one - two * x[c], one - two * y[c]
         increase = s * f[i] + r * f[j] + s * r * row[j]
         if from_hidden.shape[0] > 0:
