@@ -276,8 +276,13 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
         best, refined, is_interrupted = _refine(paths, best, references[with_edges], parameters)
         folds, fits, choice = paths[best]
         fits = fits._replace(interrupted=is_interrupted)
-    if choice and refined is None and not is_likelihood:
-        choice = _check_likelihood(fits, paths[best].folds[0], choice, path_learner, parameters)
+    if choice and not is_likelihood:
+        fold, first = paths[best].folds[0], paths[0].folds[0]  # whose reference rows prefer
+        least = held_out_weights([first]) @ forest_log_likelihoods(first.reference, first.test)
+        if refined is None:
+            choice = _check_likelihood(fits, fold, choice, path_learner, parameters, least)
+        elif held_out_weights(folds[:1]) @ refined.row_scores < least:
+            refined, choice = None, 0
     if not choice and not is_likelihood:  # pseudo-likelihoods do not choose the reference
         best, folds, fits = 0, paths[0].folds, paths[0].fits._replace(interrupted=fits.interrupted)
     n_rows, weights = effective_rows(data), held_out_weights(folds)
@@ -475,24 +480,21 @@ def _subsample(fold, rng):
     return fold._replace(train=train.take(rng.choice(len(train.X), n_rows, replace=False)))
 
 
-def _check_likelihood(fits, fold, best, learner, parameters):
-    """Return the index of the first model, from ``best`` to 0, that is better than the reference.
+def _check_likelihood(fits, fold, best, learner, parameters, least):
+    """Return the index of the first model, from ``best`` to 0, whose score is above ``least``.
 
-    The comparison uses the log-likelihood of held-out rows, with the upper limit of log Z. Each
+    The score is the mean log-likelihood of held-out rows, with the upper limit of log Z. Each
     model is first trained on all rows of the fold, as long as the final model: only then can it
     have the same modes far from the rows. The trained models replace those of ``fits``.
     """
     energies = fits.energies
     settings = _path_settings(parameters, learner, fold.train, fold.reference, 1.0)
     settings = replace(settings, min_gain=FINAL_GAIN, max_iter=parameters.max_iter)
-    reference = energies[0]
-    base = forest_log_likelihoods(reference, fold.test)
-    weights = held_out_weights([fold])
+    reference, weights = energies[0], held_out_weights([fold])
     for index in range(best, 0, -1):
-        energy, strength = energies[index], fits.strengths[index]
-        given = learner, fold, energy, settings, parameters.penalty, strength
+        given = learner, fold, energies[index], settings, parameters.penalty, fits.strengths[index]
         energies[index] = energy = fit_strength(*given)
         upper = _refinement.quick_log_partition(energy, reference).upper
-        if weights @ (energy.log_potential(fold.test.X) - upper - base) > 0:
+        if weights @ energy.log_potential(fold.test.X) - upper > least:
             return index
     return 0

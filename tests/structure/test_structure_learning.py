@@ -28,7 +28,7 @@ from skmrf._utils.codes import STATE
 from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
-from skmrf.estimators import _automatic, _weight_decay, structure_learner
+from skmrf.estimators import _automatic, _refinement, _weight_decay, structure_learner
 from skmrf.estimators._hidden_layer import initial_layers, tree_layers
 from skmrf.learners import PCD, PseudoLikelihood
 from skmrf.likelihood import log_partition_bounds
@@ -485,23 +485,42 @@ def test_candidates_are_compared_with_the_forest_itself(gain, monkeypatch, seed)
     assert (model._centre is None) == (gain > 0.0)
 
 
+@pytest.mark.parametrize("learner", ["auto", "pseudo-likelihood"])
 @pytest.mark.parametrize("interrupted", [False, True])
 @pytest.mark.parametrize("choice", [0, 1])
 def test_likelihood_refuses_models_around_independent_columns(
-    choice, interrupted, monkeypatch, seed
+    choice, interrupted, learner, monkeypatch, seed
 ):
     """Pseudo-likelihood prefers independent columns as reference, but the tree is more likely."""
+    folds, least, gains = [], [], iter([-0.01])
 
     def choose_path(paths):
+        folds.append(paths[0].folds[0])
         fits = paths[1].fits._replace(interrupted=interrupted)
         return 1, paths[1]._replace(choice=choice, fits=fits)
 
+    def check_likelihood(*given):
+        least.append(given[-1])
+        return 0
+
+    def refine(*_):
+        energy, rows = folds[0].reference, folds[0].test.X
+        scores = energy.log_potential(rows) - log_partition_bounds(energy).value + next(gains)
+        return 1, _refinement.Refined(10.0, energy, PCD(), scores), interrupted
+
     X = copied_rows(np.random.default_rng(seed), 120)
     monkeypatch.setattr(_automatic, "_choose_learner", lambda *_: PseudoLikelihood())
-    monkeypatch.setattr(_automatic, "_check_likelihood", lambda *_: 0)
+    monkeypatch.setattr(_automatic, "_check_likelihood", check_likelihood)
+    monkeypatch.setattr(_automatic, "_refine", refine)
     monkeypatch.setattr(_automatic, "choose_path", choose_path)
-    model = DiscreteMRF(learner="pseudo-likelihood").fit(X)
+    model = DiscreteMRF(learner=learner).fit(X)
     tree = fit_tree(X, np.full(10, 2)).graph.log_potential(X.astype(STATE))
     assert model.alpha_ == np.inf
     assert model.converged_ == (not interrupted)
     np.testing.assert_allclose(model.score_samples(X), tree, atol=1e-9)
+    for score in least:
+        found = DiscreteMRF.from_energy(folds[0].reference).score(folds[0].test.X)
+        assert score == pytest.approx(found, abs=1e-9)
+    is_checked = bool(choice) and (learner != "auto" or interrupted)
+    assert len(least) == is_checked
+    assert (next(gains, None) is None) == (bool(choice) and not is_checked)
