@@ -18,6 +18,7 @@ STRENGTHS = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # alpha times the nu
 EVALUATIONS = 100  # of the objective, roughly, in all fits on the path of a fold
 LONG_PATH = 60.0  # seconds
 MIN_GAIN = 0.5  # standard errors of a clear difference between the scores of two models
+RESOLUTION = 1e-3  # standard errors of a difference; with a smaller gain, the next fit ends
 N_ERRORS = 0.5  # standard errors of a gain over the reference model that are subtracted from it
 
 
@@ -157,7 +158,8 @@ def fit_path(
 ):
     """Fit a regularization path to each fold, and score its held-out rows.
 
-    The penalty strength decreases. Each fit starts from the model of the previous strength.
+    The penalty strength decreases. Each fit starts from the model of the previous strength, and
+    ends where an iteration changes the objective less than held-out rows could show.
 
     Parameters
     ----------
@@ -199,6 +201,8 @@ def fit_path(
                 _append(fits, strength, row_scores, energies[0])
             if penalty == "l2" and _is_past_best(fits.row_scores, weights, is_patient):
                 break
+            _, error = _gain_over_best(fits.row_scores, weights)
+            settings = replace(settings, min_gain=max(settings.min_gain, RESOLUTION * error))
     except KeyboardInterrupt:
         return fits._replace(interrupted=True)
     return fits

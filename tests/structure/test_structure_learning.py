@@ -43,6 +43,7 @@ from skmrf.structure import (
 from skmrf.structure.chow_liu import fit_tree
 from skmrf.structure.rows import Rows
 from skmrf.structure.search import select_on_sample
+from skmrf.training import regularization
 from skmrf.training.part_reports import Bootstraps
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -524,3 +525,23 @@ def test_likelihood_refuses_models_around_independent_columns(
     is_checked = bool(choice) and (learner != "auto" or interrupted)
     assert len(least) == is_checked
     assert (next(gains, None) is None) == (bool(choice) and not is_checked)
+
+
+def test_fits_of_a_path_end_at_the_resolution_of_held_out_rows(monkeypatch, seed):
+    """Later fits end at a gain that is small against the standard errors of the scores."""
+    fit_strength, gains = regularization.fit_strength, []
+
+    def record(learner, fold, energy, settings, *given):
+        gains.append(settings.min_gain)
+        return fit_strength(learner, fold, energy, settings, *given)
+
+    monkeypatch.setattr(regularization, "fit_strength", record)
+    monkeypatch.setattr(regularization, "RESOLUTION", 0.5)
+    monkeypatch.setattr(_automatic, "_choose_learner", lambda *_: PseudoLikelihood())
+    monkeypatch.setattr(_refinement, "is_possible", lambda *_: False)
+    X = copied_rows(np.random.default_rng(seed), 2400)
+    model = DiscreteMRF("pairwise", learner="pseudo-likelihood").fit(X)
+    gains = gains[: len(model.regularization_path_.alphas) - 1]  # without a second path
+    assert gains[0] == 2 * _automatic.PATH_GAIN
+    assert gains[1] == pytest.approx(0.5 * model.regularization_path_.std_errors[1])
+    assert gains == sorted(gains)
