@@ -1,6 +1,6 @@
 """Slow reference implementations in plain Python, from the definitions."""
 
-from itertools import combinations, pairwise, product
+from itertools import pairwise, product
 
 import numpy as np
 from zoo import enumerate_states, naive_log_potential
@@ -13,7 +13,7 @@ from skmrf.energies.conditionals import (
     StateConditionals,
     TableConditionals,
 )
-from skmrf.samplers.layers import STRONG_COUPLING, random_seeds
+from skmrf.samplers.layers import PARTNERS, STRONG_COUPLING, random_seeds
 from skmrf.variational.bipartite import UnitBeliefs
 
 
@@ -101,13 +101,16 @@ def conditional(energy, x, i, beta=1.0, reference=None):
 def strong_pairs(energy, reverse=False):
     """Return the pairs of two-state variables that change together in a sweep.
 
-    Their coupling is above 4 nats.
+    Their coupling is above 4 nats, and one of them is among the four strongest partners of the
+    other.
     """
-    n, found = len(energy.visible_states), []
-    for pair in combinations([k for k in range(n) if energy.visible_states[k] == 2], 2):
-        if abs(coupling_of(energy, pair)) > STRONG_COUPLING:
-            found.append(pair)
-    return found[::-1] if reverse else found
+    sites = [k for k in range(len(energy.visible_states)) if energy.visible_states[k] == 2]
+    found = set()
+    for i in sites:
+        strength = {j: abs(coupling_of(energy, (i, j))) for j in sites if j != i}
+        partners = sorted(strength, key=strength.get, reverse=True)[:PARTNERS]
+        found |= {(min(i, j), max(i, j)) for j in partners if strength[j] > STRONG_COUPLING}
+    return sorted(found, reverse=reverse)
 
 
 def coupling_of(energy, pair):

@@ -458,7 +458,6 @@ def flip_pairs(
 
     Equal variables change if their coupling is positive, different ones if it is negative. The draw
     is between two states, so it leaves the target invariant. Changes are added to the fields.
-    ``streams``, ``words``, ``noise`` and ``bits`` are as in :func:`sweep_binary`.
     """
     size = last - first
     for start in range(0, pairs.shape[0], GROUP):
@@ -489,8 +488,9 @@ def flip_pair(beta, coupling, odds, pair, from_hidden, clamped, limits, first, l
         increase = s * f[i] + r * f[j] + s * r * row[j]
         if from_hidden.shape[0] > 0:
             increase += s * from_hidden[i, first + c] + r * from_hidden[j, first + c]
-        increase = scale * increase + rest * (s * odds[i] + r * odds[j])
-        if increase <= limits[c]:
+        if beta != 1.0:
+            increase = scale * increase + rest * (s * odds[i] + r * odds[j])
+        if not increase > limits[c]:  # also if both odds are infinite
             continue
         if clamped.shape[0] > 0 and (clamped[i, first + c] or clamped[j, first + c]):
             continue

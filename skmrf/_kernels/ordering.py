@@ -1,4 +1,4 @@
-"""Algorithms on graphs: greedy elimination orders, and forests of cliques."""
+"""Algorithms on graphs: greedy elimination orders, forests of cliques, strongest partners."""
 
 import numpy as np
 
@@ -277,3 +277,26 @@ def find_degeneracy(variables, m, component, layout):
         for other in range(m):
             degrees[other] -= is_adjacent[j, other]
     return most
+
+
+@kernel
+def strongest_partners(weights, least, partners):
+    """Write the columns of the strongest entries of each row to the rows of ``partners``.
+
+    The strength of an entry is its absolute value. Entries up to ``least`` do not count; -1 fills
+    the rest of a row. ``weights`` can have further columns.
+    """
+    most = partners.shape[1]
+    strengths = np.empty(most)
+    for i in range(partners.shape[0]):
+        strengths[:] = least
+        partners[i] = -1
+        for j in range(partners.shape[0]):
+            strength = abs(weights[i, j])
+            if not strength > strengths[most - 1]:
+                continue
+            place = most - 1
+            while place > 0 and strength > strengths[place - 1]:
+                strengths[place], partners[i, place] = strengths[place - 1], partners[i, place - 1]
+                place -= 1
+            strengths[place], partners[i, place] = strength, j

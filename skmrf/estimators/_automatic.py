@@ -18,7 +18,7 @@ from ..structure import chow_liu
 from ..structure.chow_liu import choose_references
 from ..training import loop
 from ..training.data_moments import effective_rows
-from ..training.held_out import forest_log_likelihoods, log_likelihoods, pseudo_log_likelihoods
+from ..training.held_out import log_likelihoods, pseudo_log_likelihoods
 from ..training.regularization import (
     Fold,
     RegularizationPath,
@@ -93,7 +93,7 @@ class Plan(NamedTuple):
 
     @property
     def is_checked(self):
-        """True if the trained model is kept only if it has not less likelihood than the first."""
+        """True if, after convergence, the first model is kept if it is clearly more likely."""
         is_pseudo = self.path is not None and isinstance(self.learner, PseudoLikelihood)
         return self.is_refined or is_pseudo
 
@@ -277,8 +277,8 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
         folds, fits, choice = paths[best]
         fits = fits._replace(interrupted=is_interrupted)
     if choice and not is_likelihood:
-        fold, first = paths[best].folds[0], paths[0].folds[0]  # whose reference rows prefer
-        least = held_out_weights([first]) @ forest_log_likelihoods(first.reference, first.test)
+        fold = paths[best].folds[0]
+        least = max(map(_refinement.reference_score, (paths[0].folds[0], fold)))
         if refined is None:
             choice = _check_likelihood(fits, fold, choice, path_learner, parameters, least)
         elif held_out_weights(folds[:1]) @ refined.row_scores < least:

@@ -221,11 +221,16 @@ def keep_start(start, reference, data, average, state):
     warn_caller(
         f"Training reached a mean log-likelihood of training rows that is about {loss:.3g} nats "
         "lower than that of the model before training, because states far from the rows became "
-        "probable. The fitted model is the one before, which has not used all rows. Set a larger "
-        "alpha.",
+        "probable. The fitted model is the one before, which may not have used all rows. Set a "
+        "larger alpha.",
         ConvergenceWarning,
     )
     return state.with_other_model(start)
+
+
+def reference_score(fold):
+    """Return the mean log-likelihood of the held-out rows of a fold by its reference model."""
+    return held_out_weights([fold]) @ forest_log_likelihoods(fold.reference, fold.test)
 
 
 def make_learner(n_annealed=N_ANNEALED):

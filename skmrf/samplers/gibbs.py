@@ -232,9 +232,10 @@ def sweep(
 ):
     """Run Gibbs sweeps of all chains.
 
-    A sweep updates the variables one after the other, or layer by layer in bipartite models. On the
-    CPU, pairs of two-state variables with a coupling above 4 nats can also change together. Each
-    sweep leaves the target at its inverse temperature, ``reference^(1-beta) f^beta``, invariant.
+    A sweep updates the variables one after the other, or layer by layer in bipartite models. If all
+    variables have two states, pairs with a strong coupling (above 4 nats for states 0 and 1) can
+    also change together on the CPU. Each sweep leaves the target at its inverse temperature,
+    ``reference^(1-beta) f^beta``, invariant.
 
     Parameters
     ----------
@@ -284,24 +285,24 @@ def sweep(
             conditionals, reference, betas, X, clamped, generators, reverse=reverse
         )
     clamped = read_only(np.ascontiguousarray(clamped))
-    order = np.flatnonzero(np.asarray(energy.visible_states) > 1)
-    order = order[::-1].copy() if reverse else order
+    updates = np.flatnonzero(np.asarray(energy.visible_states) > 1)
+    updates = updates[::-1].copy() if reverse else updates
     run, n_blocks = _sweep_function(conditionals), 1
     if run is not _sweep_tables:
         n_blocks = blocks_per_unit(energy, len(X), len(betas) - 1)
     if run is sweep_coupled_layers:
         conditionals, reference = align_couplings(conditionals), reference_odds(reference)
-        order = make_scan(conditionals.coupling, order, reverse=reverse)
+        updates = make_scan(conditionals.coupling, updates, reverse=reverse)
     parts = split_chains(len(X), generators, n_blocks)
     if run is sweep_coupled_layers and is_one_call(conditionals, betas, n_blocks * BLOCK):
-        given = conditionals, reference, betas, order, X, clamped, log_weights
+        given = conditionals, reference, betas, updates, X, clamped, log_weights
         list(run_blocks(sweep_coupled, single_calls(*given, parts), n_jobs))
         return X, log_weights
     tasks = []
     for chains, rngs in parts:
         arrays = X[chains], clamped[chains], log_weights[chains]
         given = _conditionals_of(conditionals, chains), reference
-        tasks.append((run, given, betas, order, *arrays, rngs))
+        tasks.append((run, given, betas, updates, *arrays, rngs))
     long = n_blocks * BLOCK * (len(betas) - 1) * energy.sweep_work > UPDATES_TO_SEND
     done = list(run_blocks(_sweep_block, tasks, n_jobs, long=long))
     generators[:] = [rng for *_, rngs in done for rng in rngs]

@@ -11,6 +11,7 @@ import numpy as np
 from .._kernels._jit import aligned_empty, aligned_zeros, read_only
 from .._kernels.gibbs import sweep_coupled, sweep_states
 from .._kernels.layers import draw_hidden, sweep_bipartite
+from .._kernels.ordering import strongest_partners
 from .._kernels.products import find_product
 from .._utils.namespaces import is_numpy, sigmoid
 from ..energies.conditionals import (
@@ -31,8 +32,8 @@ REFRESH = 64  # sweeps after which fields are recomputed, so that rounding error
 UPDATES_PER_CALL = 1_000_000  # of variables, which take about 10 ms
 WEIGHTS_PER_UPDATE = 200  # weights of a matrix product that takes as long as an update
 STATES_PER_DRAW = 100  # whose log-potentials a draw changes in 10 ns
-STRONG_COUPLING = 4.0  # nats; a weaker one is a barrier of at most 2 nats
-PAIRS_PER_VARIABLE = 4
+STRONG_COUPLING = 4.0  # absolute value, in nats, above which two variables change together
+PARTNERS = 4  # of a variable in such pairs, with the strongest couplings
 NO_COUPLING = np.zeros((0, 0))
 
 
@@ -44,8 +45,8 @@ class Scan(NamedTuple):
     order : ndarray of int
         Variables that are drawn one after the other.
     pairs : ndarray of int of shape (n_pairs, 2)
-        Pairs of variables that may change together. Changes of single variables seldom move the
-        only 1 of columns that exclude each other, such as indicators of categories.
+        Pairs of strongly coupled variables that may change together. Among columns of which one
+        is 1, such as indicators of categories, single changes seldom move the 1 to another column.
     is_reversed : bool
         Whether the pairs are updated before the single variables.
     """
@@ -70,24 +71,16 @@ def make_scan(coupling, order, *, reverse):
     Returns
     -------
     Scan
-        Order of the variables, and the pairs with the strongest couplings.
+        Order of the variables, and their pairs with up to four strongest partners of each.
     """
-    pairs = np.zeros((0, 2), dtype=np.int64)
-    if max(coupling.max(initial=0.0), -coupling.min(initial=0.0)) > STRONG_COUPLING:
-        pairs = _strong_pairs(coupling[:, : len(coupling)], order)
-    pairs = np.ascontiguousarray(pairs[:: -1 if reverse else 1])
-    return Scan(order, pairs, reverse)
-
-
-def _strong_pairs(coupling, order):
-    """Return the pairs of the given variables with strong couplings, at most 4 per variable."""
-    strength = np.zeros_like(coupling)
-    free = np.ix_(np.sort(order), np.sort(order))
-    strength[free] = np.abs(np.triu(coupling[free], 1))
-    i, j = np.nonzero(strength > STRONG_COUPLING)
-    strongest = np.argsort(-strength[i, j], kind="stable")[: PAIRS_PER_VARIABLE * len(coupling)]
-    kept = np.sort(strongest)
-    return np.column_stack([i[kept], j[kept]])
+    n = len(coupling)
+    partners = np.empty((n, PARTNERS), dtype=np.int64)
+    strongest_partners(read_only(coupling), STRONG_COUPLING, partners)
+    first, last = np.repeat(np.arange(n), PARTNERS), partners.ravel()
+    kept = np.isin(first, order) & np.isin(last, order)
+    codes = np.unique((np.minimum(first, last) * n + np.maximum(first, last))[kept])
+    codes = codes[::-1] if reverse else codes
+    return Scan(order, np.column_stack([codes // max(n, 1), codes % max(n, 1)]), reverse)
 
 
 def random_seeds(generators, n_sweeps):

@@ -428,40 +428,51 @@ def test_one_generator_per_block(n_chains, n_blocks):
 # Pairs of two-state variables --------------------------------------------------------------
 
 
-def exclusive(n, least):
-    """Return a model with probability about 1 / n for each state with a single 1."""
-    coupling = np.full((n, n), -2.0 * least) + np.diag(np.full(n, 2.0 * least))
-    return PairwiseEnergy(coupling, np.full(n, least), states=(0, 1))
+def exclusive(n_groups, n, least):
+    """Return a model whose most probable states have a single 1 in each group of n variables."""
+    coupling = np.kron(np.eye(n_groups), -2.0 * least * (1.0 - np.eye(n)))
+    return PairwiseEnergy(coupling, np.full(n_groups * n, least), states=(0, 1))
 
 
-@pytest.mark.parametrize("n", [5, 20])  # 20 variables have more pairs than a sweep updates
-def test_pairs_move_the_only_one_of_exclusive_variables(n, seed, monkeypatch):
-    """Without pairs, a state without ones has the probability exp(-15), so chains do not move."""
-    energy, X = exclusive(n, 15.0), np.zeros((4000, n), dtype=STATE)
-    X[:, 0] = 1
-    moved, _ = run_sweeps(energy, X, np.random.default_rng(seed), n_sweeps=100)
-    assert (moved.sum(axis=1) == 1).all()
-    check_means(moved, np.full(n, 1 / n))
+@pytest.mark.parametrize(("n_groups", "n"), [(1, 5), (8, 20)])  # with all pairs, and with some
+def test_pairs_move_the_only_one_of_exclusive_variables(n_groups, n, seed, monkeypatch):
+    """Without pairs, a group without ones has the probability exp(-15), so chains do not move."""
+    energy, X = exclusive(n_groups, n, 15.0), np.zeros((1000, n_groups * n), dtype=STATE)
+    X[:, ::n] = 1
+    moved, _ = run_sweeps(energy, X, np.random.default_rng(seed), n_sweeps=200)
+    assert (moved.sum(axis=1) == n_groups).all()
+    check_means(moved, np.full(n_groups * n, 1 / n))
     monkeypatch.setattr(layers, "STRONG_COUPLING", np.inf)
-    stays, _ = run_sweeps(energy, X, np.random.default_rng(seed), n_sweeps=100)
-    assert stays[:, 0].mean() > 0.99
+    stays, _ = run_sweeps(energy, X, np.random.default_rng(seed), n_sweeps=200)
+    assert stays[:, ::n].mean() > 0.99
 
 
-def test_pairs_with_the_strongest_couplings(seed, monkeypatch):
+@pytest.mark.parametrize("most", [4, 2])
+def test_pairs_of_strongest_partners(most, seed, monkeypatch):
     rng = np.random.default_rng(seed)
     upper = np.triu(rng.normal(0.0, 6.0, size=(9, 9)), 1)
-    order = np.delete(rng.permutation(9), 3)
+    strength, order = np.abs(upper + upper.T), np.delete(rng.permutation(9), 3)
+    ranks = np.argsort(np.argsort(-strength, axis=1), axis=1)
+    kept = (strength > 4.0) & ((ranks < most) | (most > ranks.T))
+    is_drawn = np.isin(np.arange(9), order)
+    kept &= is_drawn & is_drawn[:, None]
+    monkeypatch.setattr(layers, "PARTNERS", most)
     scan = layers.make_scan(upper + upper.T, order, reverse=False)
-    strong = [p for p in np.argwhere(np.abs(upper) > 4.0).tolist() if set(p) <= set(order)]
-    assert scan.pairs.tolist() == strong
+    assert_array_equal(scan.pairs, np.argwhere(np.triu(kept)))
     backward = layers.make_scan(upper + upper.T, order[::-1], reverse=True)
     assert_array_equal(backward.pairs, scan.pairs[::-1])
-    assert (scan.is_reversed, backward.is_reversed) == (False, True)
-    monkeypatch.setattr(layers, "PAIRS_PER_VARIABLE", 1)
-    kept = layers.make_scan(upper + upper.T, order, reverse=False).pairs
-    size = {tuple(pair): abs(upper[tuple(pair)]) for pair in strong}
-    assert {tuple(p) for p in kept.tolist()} == set(sorted(size, key=size.get)[-9:])
-    assert len(layers.make_scan(0.5 * upper / np.abs(upper).max(), order, reverse=False).pairs) == 0
+    for n in (0, 9):
+        assert len(layers.make_scan(np.zeros((n, 9)), order, reverse=False).pairs) == 0
+
+
+def test_pairs_with_references_of_probability_zero(seed):
+    """A pair does not change if the odds of the reference are infinite and beta is 1."""
+    energy = PairwiseEnergy([[0, -6.0], [-6.0, 0]], [3.0, 3.2], states=(0, 1))
+    reference = Product(np.array([0.0, -np.inf, *np.log([0.5, 0.5])]), np.array([0, 2]))
+    (states, p), rng = twins.distribution(energy), np.random.default_rng(seed)
+    X = exact_draws(states, p, 20_000, rng)
+    moved, _ = run_sweeps(energy, X, rng, betas=np.ones(2), reference=reference)
+    check_draws(moved, states, p)
 
 
 # Queries by Gibbs chains -------------------------------------------------------------------
