@@ -45,8 +45,8 @@ class Scan(NamedTuple):
     order : ndarray of int
         Variables that are drawn one after the other.
     pairs : ndarray of int of shape (n_pairs, 2)
-        Pairs of strongly coupled variables that may change together. Among columns of which one
-        is 1, such as indicators of categories, single changes seldom move the 1 to another column.
+        Pairs of strongly coupled variables that may change together. Single changes seldom move
+        the 1 of a group of exclusive columns, such as indicators of categories.
     is_reversed : bool
         Whether the pairs are updated before the single variables.
     """
