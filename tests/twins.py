@@ -101,7 +101,7 @@ def conditional(energy, x, i, beta=1.0, reference=None):
 def strong_pairs(energy, reverse=False):
     """Return the pairs of two-state variables that change together in a sweep.
 
-    Their coupling is above 4 nats, and one of them is among the four strongest partners of the
+    Their coupling is above 4 nats, and one of them is among the 16 strongest partners of the
     other.
     """
     sites = [k for k in range(len(energy.visible_states)) if energy.visible_states[k] == 2]

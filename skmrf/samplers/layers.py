@@ -33,7 +33,7 @@ UPDATES_PER_CALL = 1_000_000  # of variables, which take about 10 ms
 WEIGHTS_PER_UPDATE = 200  # weights of a matrix product that takes as long as an update
 STATES_PER_DRAW = 100  # whose log-potentials a draw changes in 10 ns
 STRONG_COUPLING = 4.0  # absolute value, in nats, above which two variables change together
-PARTNERS = 4  # of a variable in such pairs, with the strongest couplings
+PARTNERS = 16  # of a variable in such pairs, with the strongest couplings
 NO_COUPLING = np.zeros((0, 0))
 
 
@@ -71,7 +71,7 @@ def make_scan(coupling, order, *, reverse):
     Returns
     -------
     Scan
-        Order of the variables, and their pairs with up to four strongest partners of each.
+        Order of the variables, and their pairs with up to 16 strongest partners of each.
     """
     n = len(coupling)
     partners = np.empty((n, PARTNERS), dtype=np.int64)
