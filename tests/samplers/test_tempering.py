@@ -237,16 +237,16 @@ def test_tempered_transitions_on_other_ladders(betas, seed):
 
 
 def asymmetric():
-    """Return two variables that mostly differ, so that the order of the sites matters."""
-    pair = [[-3.8, 3.3], [3.6, -7.7]]
-    return FactorGraph([2, 2], [(0,), (1,), (0, 1)], [[2.3, 1.1], [-0.7, -3.1], pair])
+    """Return two variables whose states mostly differ, so that the order of the sites matters."""
+    singles, pair = [[2.3, 1.1], [-0.7, -3.1, -9.0]], [[-3.8, 3.3, -9.0], [3.6, -7.7, -9.0]]
+    return FactorGraph([2, 3], [(0,), (1,), (0, 1)], [*singles, pair])
 
 
 @pytest.mark.long
 def test_check_detects_sweeps_that_are_not_reversed(seed, monkeypatch):
     """Negative control: without reversed sweeps on the way down the target is not invariant."""
     energy = asymmetric()
-    reference = Product.uniform([2, 2])
+    reference = Product.uniform([2, 3])
     betas = np.array([1.0, 0.3])
     _, p = law(energy)
     right, wrong = (tempered_matrix(energy, betas, reference, reverse) for reverse in (True, False))
