@@ -133,7 +133,7 @@ def parameters_of(parameters, energy):
 def short_settings(settings, energy, data):
     """Return the settings of a refinement of the rows of a fold; ``max_iter`` can shorten it.
 
-    Parameters and results are those of :func:`final_settings`.
+    The parameters are as in :func:`final_settings`, for a refinement without comparison.
     """
     settings = _preconditioned(settings, energy, data)
     if settings.max_iter is None:
@@ -142,7 +142,7 @@ def short_settings(settings, energy, data):
     return replace(settings, rate=LinearRate(RATE, n_updates), max_updates=n_updates)
 
 
-def final_settings(settings, energy, data, reference, is_refined=True):
+def final_settings(settings, energy, data, reference, is_refined):
     """Return the settings of the final training, at whose end two models are compared.
 
     Parameters
@@ -155,7 +155,7 @@ def final_settings(settings, energy, data, reference, is_refined=True):
         All training rows.
     reference : FactorGraph
         Reference model, for :func:`keep_start` at the end of training.
-    is_refined : bool, default=True
+    is_refined : bool
         Whether training is a refinement, not maximum pseudo-likelihood. Its schedule allows
         continued training.
 
