@@ -270,7 +270,7 @@ class Layout:
     @cached_property
     def is_dense(self):
         """True if so many pairs have a table that matrix products are faster than loops."""
-        return 16 * np.count_nonzero(self.orders == 2) >= len(self.n_states) ** 2
+        return has_many_pairs(np.count_nonzero(self.orders == 2), len(self.n_states))
 
     @cached_property
     def state_start(self):
@@ -428,3 +428,8 @@ def _find_table_owners(tie, ptr, variables, n_states):
             )
         owner[members] = min(members) if members else 0
     return owner
+
+
+def has_many_pairs(n_pairs, n_variables):
+    """Return True if matrix products are faster than loops over pairs of variables."""
+    return 16 * n_pairs >= n_variables**2

@@ -13,6 +13,7 @@ from .._utils.phases import States
 from .._utils.rows import float_type, pair_frequencies
 from .conditionals import BinaryConditionals
 from .factor_graph import FactorGraph
+from .layout import Layout
 from .protocols import BinaryPairwiseEnergy
 
 
@@ -238,13 +239,15 @@ class PairwiseEnergy(BinaryPairwiseEnergy):
         FactorGraph
             A unary table for each variable and a pair table for each non-zero coupling.
         """
-        states = np.array(self.states)
+        n, states = self.n_variables, np.array(self.states)
         i, j = np.nonzero(np.triu(self.coupling, 1))
-        cliques = [(v,) for v in range(self.n_variables)]
-        cliques += list(zip(i.tolist(), j.tolist(), strict=True))
+        variables = np.concatenate([np.arange(n), np.column_stack([i, j]).ravel()])
+        starts = np.concatenate([np.arange(n), n + 2 * np.arange(len(i) + 1)])
+        layout = Layout.build(self.n_states, (starts, variables))
         outer = np.multiply.outer(states, states)
-        tables = [b * states for b in self.bias] + [c * outer for c in self.coupling[i, j]]
-        return FactorGraph(self.n_states, cliques, tables)
+        tables = (self.bias, states), (self.coupling[i, j], outer)
+        flat = np.concatenate([np.multiply.outer(*pair).ravel() for pair in tables])
+        return FactorGraph.from_layout(layout, flat.astype(float, copy=False))
 
     def condition(self, evidence):
         """Return the factor graph of the unobserved variables given evidence.
