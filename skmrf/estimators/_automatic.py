@@ -1,6 +1,7 @@
 """Automatic choice of learner and penalty strength for models with tables of log-potentials."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..training import loop
 from ..training.data_moments import effective_rows
 from ..training.held_out import log_likelihoods, pseudo_log_likelihoods
 from ..training.regularization import (
+    MIN_ROWS_TO_SPLIT,
     Fold,
     RegularizationPath,
     choose_path,
@@ -28,6 +30,7 @@ from ..training.regularization import (
     fit_strength,
     gain_over_reference,
     held_out_weights,
+    split_into_folds,
 )
 from . import _refinement
 
@@ -38,10 +41,7 @@ MAX_PATH_WORK = 1.5e9  # rows times pairs of states in one pass of pseudo-likeli
 PATH_ITERATIONS = 100  # of a fit on the path, at most
 PATH_GAIN = 5e-5  # nats per state of a mean column; with a smaller gain, a fit on the path ends
 FINAL_GAIN = 1e-5  # nats; the same for the final fit
-MIN_ROWS_TO_SPLIT = 2000  # with fewer rows, cross-validation instead of one split
 MAX_CROSS_VALIDATED = 100_000  # parameters
-MIN_HELD_OUT, MAX_HELD_OUT = 500, 5000
-N_FOLDS = 4  # of the cross-validation
 N_IMPUTATION_SWEEPS = 20
 MAX_COPIES, MAX_IMPUTED_ROWS = 4, 10_000  # of incomplete rows
 N_IMPUTATIONS = 2  # rounds of imputing the missing entries and refitting the model
@@ -260,12 +260,16 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     is_likelihood = isinstance(path_learner, Exact)
     is_incomplete = not is_likelihood and has_missing(data.X)
     n_parameters = energy.layout.n_parameters
-    splits = _split(data, rng, one=is_incomplete or n_parameters > MAX_CROSS_VALIDATED)
+    splits = split_into_folds(data, rng, one=is_incomplete or n_parameters > MAX_CROSS_VALIDATED)
     rules = choose_references(energy, splits, parameters, with_independent=not is_incomplete)
-    paths = []
+    is_bounded = not (is_likelihood or is_incomplete or is_refinable)
+    paths, least = [], -np.inf
     for rule in rules:
         if not (paths and paths[-1].fits.interrupted):
-            paths.append(_follow_path(path_learner, rule, splits, parameters, rng))
+            given = path_learner, rule, splits, parameters, rng
+            paths.append(_follow_path(*given, least if is_bounded else None))
+            if is_bounded:
+                least = max(least, _refinement.reference_score(paths[-1].folds[0]))
     best, (folds, fits, choice) = choose_path(paths)
     refined = None
     if not is_incomplete:
@@ -305,19 +309,26 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     return impute_and_refit(plan, parameters)
 
 
-def _follow_path(learner, rule, splits, parameters, rng):
+def _follow_path(learner, rule, splits, parameters, rng, least):
     """Fit the regularization path around the reference models of a rule, and choose a strength.
 
-    Missing entries are imputed by the reference model, and then by the chosen model.
+    Missing entries are imputed by the reference model, and then by the chosen model. The path ends
+    before a model that is certainly worse than the reference model, or than ``least``: the score of
+    another reference model. With None, models are not compared.
     """
     folds = [Fold(train, test, rule(train)) for train, test in splits]
     if isinstance(learner, Exact):
         return choose_strength(_fit_path(learner, folds, parameters), folds)
+    is_refused = None
+    if least is not None:
+        fold = folds[0]
+        least = max(least, _refinement.reference_score(fold))
+        is_refused = partial(_refinement.is_certainly_worse, fold, least)
     energy, is_incomplete = folds[0].reference, has_missing(folds[0].train.X)
     folds = [_subsample(fold, rng) for fold in folds]
     for _ in range(1 + is_incomplete):
         folds = [_impute_fold(fold, energy, rng) for fold in folds] if is_incomplete else folds
-        path = choose_strength(_fit_path(learner, folds, parameters), folds)
+        path = choose_strength(_fit_path(learner, folds, parameters, is_refused), folds)
         if not path.choice or path.fits.interrupted:
             break
         energy = path.fits.energies[path.choice]
@@ -345,13 +356,14 @@ def _refine(paths, best, tree, parameters):
     return order[index], refined, is_interrupted
 
 
-def _fit_path(learner, folds, parameters):
+def _fit_path(learner, folds, parameters, is_refused=None):
     """Fit the regularization path of each fold, and score the held-out rows."""
     fold = folds[0]
     is_likelihood = isinstance(learner, Exact)
     score_rows = log_likelihoods(fold.reference) if is_likelihood else pseudo_log_likelihoods
     settings = _path_settings(parameters, learner, fold.train, fold.reference, 1.0)
-    return fit_path(learner, folds, settings, score_rows, parameters.penalty)
+    given = learner, folds, settings, score_rows, parameters.penalty
+    return fit_path(*given, is_refused=is_refused)
 
 
 def _centre(reference, parameters):
@@ -425,20 +437,6 @@ def _shift(reference, fitted, fitted_reference):
     """Return a reference model plus the deviation of a fitted model from its own reference."""
     (name,) = reference.theta
     return reference.with_theta({name: reference.flat + fitted.flat - fitted_reference.flat})
-
-
-def _split(data, rng, *, one):
-    """Split into training and held-out rows: once, or by cross-validation if there are few rows."""
-    n = len(data.X)
-    order = rng.permutation(n)
-    if n == 1:
-        return [(data.take([0]), data.take([0]))]
-    if one or n >= MIN_ROWS_TO_SPLIT:
-        n_test = min(max(n // 10, MIN_HELD_OUT), n // 4 + 1, MAX_HELD_OUT)
-        pick = data.select if data.is_mapped else data.take
-        return [(pick(order[n_test:]), data.take(order[:n_test]))]
-    parts = np.array_split(order, min(N_FOLDS, n))
-    return [(data.take(np.setdiff1d(order, p)), data.take(p)) for p in parts]
 
 
 def _impute_fold(fold, energy, rng):

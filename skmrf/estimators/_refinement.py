@@ -233,6 +233,15 @@ def reference_score(fold):
     return held_out_weights([fold]) @ forest_log_likelihoods(fold.reference, fold.test)
 
 
+def is_certainly_worse(fold, least, energy):
+    """Return whether the log-likelihood of the held-out rows of a fold is at most ``least``.
+
+    The upper limit of the log-likelihood has states near modes of the model in place of log Z.
+    """
+    log_z = mode_bound(energy, np.random.default_rng(0))
+    return held_out_weights([fold]) @ energy.log_potential(fold.test.X) - log_z <= least
+
+
 def make_learner(n_annealed=N_ANNEALED):
     """Return the learner of a refinement, given the number of chains that restart.
 

@@ -19,6 +19,9 @@ EVALUATIONS = 100  # of the objective, roughly, in all fits on the path of a fol
 LONG_PATH = 60.0  # seconds
 MIN_GAIN = 0.5  # standard errors of a clear difference between the scores of two models
 RESOLUTION = 1e-3  # standard errors of a difference; with a smaller gain, the next fit ends
+MIN_ROWS_TO_SPLIT = 2000  # with fewer rows, cross-validation instead of one split
+MIN_HELD_OUT, MAX_HELD_OUT = 500, 5000
+N_FOLDS = 4  # of the cross-validation
 N_ERRORS = 0.5  # standard errors of a gain over the reference model that are subtracted from it
 
 
@@ -102,6 +105,35 @@ class ChosenPath(NamedTuple):
         return self._replace(folds=[self.folds[0]._replace(train=train), *self.folds[1:]])
 
 
+def split_into_folds(data, rng, *, one):
+    """Split rows into training and held-out rows: once, or by cross-validation if they are few.
+
+    Parameters
+    ----------
+    data : Batch
+        All rows.
+    rng : Generator
+        Source of randomness.
+    one : bool
+        Whether to split once, however few rows there are.
+
+    Returns
+    -------
+    list of (Batch, Batch)
+        Training rows and held-out rows of each fold.
+    """
+    n = len(data.X)
+    order = rng.permutation(n)
+    if n == 1:
+        return [(data.take([0]), data.take([0]))]
+    if one or n >= MIN_ROWS_TO_SPLIT:
+        n_test = min(max(n // 10, MIN_HELD_OUT), n // 4 + 1, MAX_HELD_OUT)
+        pick = data.select if data.is_mapped else data.take
+        return [(pick(order[n_test:]), data.take(order[:n_test]))]
+    parts = np.array_split(order, min(N_FOLDS, n))
+    return [(data.take(np.setdiff1d(order, p)), data.take(p)) for p in parts]
+
+
 def choose_strength(fits, folds):
     """Choose a penalty strength, or the reference model.
 
@@ -154,8 +186,9 @@ def _is_clearly_better(path, best):
 
 
 def fit_path(
-    learner, folds, settings, score_rows, penalty, strengths=STRENGTHS, *, is_patient=False
-):
+    learner, folds, settings, score_rows, penalty, strengths=STRENGTHS, *, is_patient=False,
+    is_refused=None,
+):  # fmt: skip
     """Fit a regularization path to each fold, and score its held-out rows.
 
     The penalty strength decreases. Each fit starts from the model of the previous strength, and
@@ -180,6 +213,9 @@ def fit_path(
     is_patient : bool, default=False
         Whether a path of "l2" ends only if the mean score is below the best earlier mean. It is for
         strengths that are so strong that the first models are equal to the reference model.
+    is_refused : callable, optional
+        Function ``energy -> bool``. The path ends before a model of the first fold for which it
+        returns True.
 
     Returns
     -------
@@ -196,6 +232,8 @@ def fit_path(
                 fit_strength(learner, fold, energy, settings, penalty, strength)
                 for fold, energy in zip(folds, energies, strict=True)
             ]
+            if is_refused is not None and is_refused(energies[0]):
+                break
             row_scores = _score_all(score_rows, energies, folds)
             with InterruptLater():
                 _append(fits, strength, row_scores, energies[0])

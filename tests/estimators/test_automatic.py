@@ -373,7 +373,7 @@ def test_penalty_on_the_deviation_from_a_centre():
 def test_held_out_rows_of_a_path():
     """Each row is held out once, and training rows are the others."""
     data = Batch(np.arange(30).reshape(10, 3))
-    splits = _automatic._split(data, np.random.default_rng(0), one=False)
+    splits = regularization.split_into_folds(data, np.random.default_rng(0), one=False)
     held_out = np.concatenate([test.X for _, test in splits])
     np.testing.assert_array_equal(np.sort(held_out[:, 0]), data.X[:, 0])
     for train, test in splits:

@@ -481,7 +481,7 @@ def test_strengths_are_checked_with_all_rows(monkeypatch, seed):
         n_rows.clear()
         model = DiscreteMRF("pairwise", random_state=0).fit(X)
         assert (model.alpha_ < np.inf) == (factor == 1.0)
-        assert min(n_rows) > 2 * _automatic.MIN_ROWS_TO_SPLIT * 0.75
+        assert min(n_rows) > 2 * regularization.MIN_ROWS_TO_SPLIT * 0.75
     assert lengths == {(_automatic.FINAL_GAIN, model.max_iter)}  # as in the final fit
 
 

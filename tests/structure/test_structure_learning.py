@@ -545,3 +545,22 @@ def test_fits_of_a_path_end_at_the_resolution_of_held_out_rows(monkeypatch, seed
     assert gains[0] == 2 * _automatic.PATH_GAIN
     assert gains[1] == pytest.approx(0.5 * model.regularization_path_.std_errors[1])
     assert gains == sorted(gains)
+
+
+def test_paths_end_before_models_that_are_certainly_worse(monkeypatch, seed):
+    """States near modes of the third model have more than the probability that is left."""
+    bounds = chain([-np.inf] * 2, repeat(np.inf))
+    monkeypatch.setattr(_refinement, "mode_bound", lambda *_: next(bounds))
+    monkeypatch.setattr(_automatic, "_choose_learner", lambda *_: PseudoLikelihood())
+    X = copied_rows(np.random.default_rng(seed), 2400)
+    model = DiscreteMRF("pairwise", learner="pseudo-likelihood").fit(X)
+    assert len(model.regularization_path_.alphas) == 3  # with the reference model
+
+
+def test_models_that_are_certainly_worse(seed):
+    X = copied_rows(np.random.default_rng(seed), 200).astype(STATE)
+    energy = fit_tree(X, np.full(10, 2)).graph
+    fold = regularization.Fold(Batch(X), Batch(X), energy)
+    score = energy.log_potential(X).mean() - log_partition_bounds(energy).value
+    assert not _refinement.is_certainly_worse(fold, score - 0.01, energy)
+    assert _refinement.is_certainly_worse(fold, score + 0.5, energy)
