@@ -1,4 +1,4 @@
-"""Systematic-scan Gibbs sweeps along a path of inverse temperatures, for several chains.
+"""Systematic-scan Gibbs sweeps of models of pairs along a path of inverse temperatures.
 
 The target at inverse temperature beta is ``reference(x) ** (1 - beta) * f(x) ** beta``. The
 reference is a product distribution. ``betas`` has one more entry than there are sweeps. Before
@@ -10,114 +10,13 @@ Clamped variables are skipped. X and log_weights are changed in place.
 
 import numpy as np
 
-from ._jit import assume_distinct, borrowed, inlined, kernel, lowest_bit, subkernel
-from .elimination import draw_categorical
+from ._jit import assume_distinct, borrowed, inlined, kernel, lowest_bit
 from .exponential import LONG_RANGE, exponential
 from .layers import BLOCK, N_STREAMS, copy_rows, logistic_noise, n_words, start_streams, uniforms
 from .products import multiply
-from .tables import fill_entries
 
 GROUP = 16  # variables whose changes are added to the fields together; a multiple of 4
 SMALLEST_BETA = 1e-30  # stands for 0 in divisions
-
-
-@kernel
-def sweep_tables(
-    conditionals, reference, reference_start, betas, order, X, clamped, log_weights, rng
-):
-    """Run Gibbs sweeps on a factor graph whose cliques can have any size.
-
-    The log-probabilities of variable i in the reference start at ``reference[reference_start[i]]``.
-    """
-    scores = np.empty(conditionals.n_states.max() if X.shape[1] > 0 else 1)
-    entry = np.empty(conditionals.table_start.size, dtype=np.int64)
-    masked = clamped.shape[0] > 0
-    for c in range(X.shape[0]):
-        fixed = clamped[c] if masked else clamped[:0].reshape(-1)
-        log_weights[c] += sweep_chain(
-            conditionals, reference, reference_start, betas, order, X[c], fixed, scores, entry, rng
-        )
-
-
-@subkernel
-def sweep_chain(
-    conditionals, reference, reference_start, betas, order, x, fixed, scores, entry, rng
-):
-    """Run Gibbs sweeps on one chain, and return the increase of its log-weight.
-
-    ``fixed`` is empty if no variable is clamped. ``scores`` and ``entry`` are scratch.
-    """
-    assume_distinct()
-    conditionals, order, x, fixed, scores, entry = borrowed(
-        (conditionals, order, x, fixed, scores, entry)
-    )
-    reference, reference_start = borrowed(reference), borrowed(reference_start)
-    log_weight = 0.0
-    fill_entries(conditionals, x, entry)
-    for t in range(betas.size - 1):
-        beta = betas[t + 1]
-        if beta != betas[t]:
-            total = 0.0
-            for a in range(entry.size):
-                total += conditionals.flat[entry[a]]
-            for i in range(x.size):
-                total -= reference[reference_start[i] + x[i]]
-            log_weight += (beta - betas[t]) * total
-        for place in range(order.size):
-            i = order[place]
-            q = conditionals.n_states[i]
-            if q == 1 or (fixed.size > 0 and fixed[i]):
-                continue
-            update_site(
-                conditionals, reference, reference_start[i], beta, i, q, x, entry, scores, rng
-            )
-    return log_weight
-
-
-@inlined
-def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, scores, rng):
-    """Draw a state of variable i given all others; update the index of each clique's table entry.
-
-    ``entry`` contains the index of the current table entry of each clique.
-    """
-    # Indices are unsigned, because signed ones are checked for negative numbers.
-    flat, cliques, strides = conditionals.flat, conditionals.var_clique, conditionals.var_stride
-    old = x[i]
-    first, last = conditionals.var_ptr[i], conditionals.var_ptr[i + 1]
-    if q == 2:
-        zero, one = 0.0, 0.0
-        for e in range(first, last):
-            step = np.uint64(strides[e])
-            at = np.uint64(entry[np.uint64(cliques[e])]) - np.uint64(old) * step
-            zero += flat[at]
-            one += flat[at + step]
-        scores[0], scores[1] = zero, one
-    else:
-        for s in range(q):
-            scores[s] = 0.0
-        for e in range(first, last):
-            step = np.uint64(strides[e])
-            at = np.uint64(entry[np.uint64(cliques[e])]) - np.uint64(old) * step
-            for s in range(q):
-                scores[s] += flat[at + np.uint64(s) * step]
-    top = -np.inf
-    for s in range(q):
-        if beta == 0.0:
-            scores[s] = reference[reference_at + s]
-        elif beta != 1.0:
-            scores[s] = beta * scores[s] + (1.0 - beta) * reference[reference_at + s]
-        top = max(top, scores[s])
-    u = rng.random()
-    if top == -np.inf:  # the current state has probability zero, so all states are equally good
-        new = min(int(u * q), q - 1)
-    elif q == 2:
-        new = 1 if u * (1.0 + np.exp(scores[0] - scores[1])) < 1.0 else 0
-    else:
-        new = draw_categorical(scores[:q], top, u)
-    if new != old:
-        x[i] = new
-        for e in range(first, last):
-            entry[np.uint64(cliques[e])] += (new - old) * strides[e]
 
 
 @kernel
@@ -299,7 +198,8 @@ def sweep_binary(
     words = np.empty(n_words(size, X.itemsize), np.uint64)
     streams = np.empty((4, N_STREAMS), np.uint64)
     values, changes = np.zeros(size, X.dtype), np.zeros(size + BLOCK, X.dtype)
-    within, flips = np.zeros((GROUP, GROUP), X.dtype), np.empty(BLOCK, X.dtype)
+    flips, is_coupled = np.empty(BLOCK, X.dtype), coupling.shape[0] > 0
+    within = np.zeros((GROUP if is_coupled else 0, GROUP), X.dtype)
     order, pairs, is_reversed = scan
     for first in range(0, X.shape[1], BLOCK):
         last = min(first + BLOCK, X.shape[1])
@@ -319,10 +219,10 @@ def sweep_binary(
                 used = units.size * (last - first)
                 logistic_noise(streams, words, limits[:used], bits)
                 set_limits(beta, odds, units, from_hidden, clamped, X, first, last, limits)
-                draw_group(
-                    coupling, units, limits, first, last, within, values, changes, flips, fields, X
-                )
-                if coupling.shape[0] > 0:
+                load_fields(fields, units, values)
+                load_couplings(coupling, units, within)
+                draw_group(units, limits, first, last, within, values, changes, flips, X)
+                if is_coupled:
                     add_changes(coupling, units, changes, flips, fields)
             if not is_reversed:
                 flip_pairs(
@@ -373,12 +273,31 @@ def set_limits(beta, odds, units, from_hidden, clamped, X, first, last, limits):
 
 
 @kernel
-def draw_group(coupling, units, limits, first, last, within, values, changes, flips, fields, X):
+def load_fields(fields, units, values):
+    """Copy the fields of a group of variables; BLOCK entries of ``values`` are for a variable."""
+    assume_distinct()
+    fields, values = borrowed(fields), borrowed(values)
+    for k in range(units.size):
+        i, value = units[k], values[k * BLOCK : (k + 1) * BLOCK]
+        for c in range(fields.shape[0]):
+            value[c] = fields[c, i]
+
+
+@kernel
+def load_couplings(coupling, units, within):
+    """Copy the couplings of each variable of a group with the variables before it."""
+    for k in range(units.size if coupling.shape[0] > 0 else 0):
+        for e in range(k):
+            within[k, e] = coupling[units[k], units[e]]
+
+
+@kernel
+def draw_group(units, limits, first, last, within, values, changes, flips, X):
     """Draw variables one after the other, each in all chains of a block.
 
-    A variable is 1 if its field exceeds its limit. ``changes`` receives the changes of the states.
-    Bit k of ``flips`` is 1 if variable k of the group changed. ``within`` and ``values`` are
-    scratch. Fields are not updated.
+    A variable is 1 if its field exceeds its limit. ``values`` has the fields before the first draw,
+    and ``within`` the couplings in the group; it is empty without couplings. ``changes`` receives
+    the changes of the states. Bit k of ``flips`` is 1 if variable k of the group changed.
     """
     assume_distinct()
     limits, changes, values = borrowed(limits), borrowed(changes), borrowed(values)
@@ -386,18 +305,10 @@ def draw_group(coupling, units, limits, first, last, within, values, changes, fl
     kind, size = X.dtype.type, last - first
     one, zero = kind(1), kind(0)
     flips[:] = zero
-    for k in range(units.size):
-        i, value = units[k], values[k * BLOCK : (k + 1) * BLOCK]
-        for c in range(size):
-            value[c] = fields[c, i]
-    is_coupled = coupling.shape[0] > 0
-    for k in range(units.size if is_coupled else 0):
-        for e in range(k):
-            within[k, e] = coupling[units[k], units[e]]
     bit = one
     for k in range(units.size):
         value = values[k * BLOCK : (k + 1) * BLOCK]
-        if is_coupled:
+        if within.shape[0] > 0:
             add_products(within[k], changes, k, value[:size])
         change = changes[k * BLOCK : (k + 1) * BLOCK]
         x, limit = X[units[k]][first:last], limits[k * size : (k + 1) * size]

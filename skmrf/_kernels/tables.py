@@ -1,4 +1,4 @@
-"""Log-potentials, counts of states and index arrays of discrete factor graphs."""
+"""Log-potentials, counts of states, index arrays and Gibbs sweeps of discrete factor graphs."""
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from ._jit import (
     multiply_add,
     spread,
     store,
+    subkernel,
 )
+from .elimination import draw_categorical
 
 MAX_COUNT = 2**15  # that an integer of 16 bits can hold
 
@@ -361,3 +363,102 @@ def count_changes(before, after):
             count = np.uint16(count + np.uint16(x[i] != y[i]))
         total += np.int64(count)
     return total
+
+
+@kernel
+def sweep_tables(
+    conditionals, reference, reference_start, betas, order, X, clamped, log_weights, rng
+):
+    """Run Gibbs sweeps on a factor graph whose cliques can have any size.
+
+    The log-probabilities of variable i in the reference start at ``reference[reference_start[i]]``.
+    """
+    scores = np.empty(conditionals.n_states.max() if X.shape[1] > 0 else 1)
+    entry = np.empty(conditionals.table_start.size, dtype=np.int64)
+    masked = clamped.shape[0] > 0
+    for c in range(X.shape[0]):
+        fixed = clamped[c] if masked else clamped[:0].reshape(-1)
+        log_weights[c] += sweep_chain(
+            conditionals, reference, reference_start, betas, order, X[c], fixed, scores, entry, rng
+        )
+
+
+@subkernel
+def sweep_chain(
+    conditionals, reference, reference_start, betas, order, x, fixed, scores, entry, rng
+):
+    """Run Gibbs sweeps on one chain, and return the increase of its log-weight.
+
+    ``fixed`` is empty if no variable is clamped. ``scores`` and ``entry`` are scratch.
+    """
+    assume_distinct()
+    conditionals, order, x, fixed, scores, entry = borrowed(
+        (conditionals, order, x, fixed, scores, entry)
+    )
+    reference, reference_start = borrowed(reference), borrowed(reference_start)
+    log_weight = 0.0
+    fill_entries(conditionals, x, entry)
+    for t in range(betas.size - 1):
+        beta = betas[t + 1]
+        if beta != betas[t]:
+            total = 0.0
+            for a in range(entry.size):
+                total += conditionals.flat[entry[a]]
+            for i in range(x.size):
+                total -= reference[reference_start[i] + x[i]]
+            log_weight += (beta - betas[t]) * total
+        for place in range(order.size):
+            i = order[place]
+            q = conditionals.n_states[i]
+            if q == 1 or (fixed.size > 0 and fixed[i]):
+                continue
+            update_site(
+                conditionals, reference, reference_start[i], beta, i, q, x, entry, scores, rng
+            )
+    return log_weight
+
+
+@inlined
+def update_site(conditionals, reference, reference_at, beta, i, q, x, entry, scores, rng):
+    """Draw a state of variable i given all others; update the index of each clique's table entry.
+
+    ``entry`` contains the index of the current table entry of each clique.
+    """
+    # Indices are unsigned, because signed ones are checked for negative numbers.
+    flat, cliques, strides = conditionals.flat, conditionals.var_clique, conditionals.var_stride
+    old = x[i]
+    first, last = conditionals.var_ptr[i], conditionals.var_ptr[i + 1]
+    if q == 2:
+        zero, one = 0.0, 0.0
+        for e in range(first, last):
+            step = np.uint64(strides[e])
+            at = np.uint64(entry[np.uint64(cliques[e])]) - np.uint64(old) * step
+            zero += flat[at]
+            one += flat[at + step]
+        scores[0], scores[1] = zero, one
+    else:
+        for s in range(q):
+            scores[s] = 0.0
+        for e in range(first, last):
+            step = np.uint64(strides[e])
+            at = np.uint64(entry[np.uint64(cliques[e])]) - np.uint64(old) * step
+            for s in range(q):
+                scores[s] += flat[at + np.uint64(s) * step]
+    top = -np.inf
+    for s in range(q):
+        if beta == 0.0:
+            scores[s] = reference[reference_at + s]
+        elif beta != 1.0:
+            scores[s] = beta * scores[s] + (1.0 - beta) * reference[reference_at + s]
+        top = max(top, scores[s])
+    u = rng.random()
+    if top == -np.inf:  # the current state has probability zero, so all states are equally good
+        new = min(int(u * q), q - 1)
+    elif q == 2:
+        new = 1 if u * (1.0 + np.exp(scores[0] - scores[1])) < 1.0 else 0
+    else:
+        new = draw_categorical(scores[:q], top, u)
+    if new != old:
+        x[i] = new
+        for e in range(first, last):
+            entry[np.uint64(cliques[e])] += (new - old) * strides[e]

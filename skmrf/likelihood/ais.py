@@ -196,7 +196,7 @@ def ais(
     if start is not None:
         start = _check_start(start, energy)
     chains = AnnealingChains(n_chains, n_jobs, open_device(device))
-    energy = with_sparse_tables(energy) if chains.device is None else energy
+    energy = with_sparse_tables(energy, reference) if chains.device is None else energy
     chains = chains.with_time(energy, rng)
     if n_temperatures is not None:
         check_number("n_temperatures", n_temperatures, low=1, integer=True)

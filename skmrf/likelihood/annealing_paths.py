@@ -11,12 +11,12 @@ import numpy as np
 from .._utils.interrupts import check_time, limit_time, remaining_time
 from ..energies import FactorGraph, PairwiseEnergy
 from ..energies.conditionals import BinaryConditionals
+from ..energies.layout import has_many_pairs
 from ..energies.table_backed import MAX_DENSE_VARIABLES
 from ..exact import elimination
 from ..samplers import Product, spawn_generators, sweep
 from ..samplers.gibbs import BLOCK, annealed_states
-from ..samplers.gibbs_queries import pieces_in_time, rounding_error
-from ..samplers.layers import sweep_between
+from ..samplers.gibbs_queries import pieces_in_time, rounding_error, sweep_between
 from ..samplers.smc import Tempering, resample, run_smc
 from ..samplers.windows import BlockPath
 from .intervals import add_phases, interval, zero_probability_result
@@ -52,22 +52,6 @@ def _are_equal(a, b):
     """Return True if two layouts have the same cliques, in the same order."""
     names = "n_states", "clique_ptr", "clique_vars", "table_start"
     return a is b or all(np.array_equal(getattr(a, k), getattr(b, k)) for k in names)
-
-
-class SweptModel(NamedTuple):
-    """Conditionals of a model, and the attributes of an energy that Gibbs sweeps use.
-
-    Couplings and biases are linear in the log-potentials. On a path between two models, their
-    weighted average is computed faster than tables are converted to couplings.
-    """
-
-    visible_states: np.ndarray
-    sweep_work: float
-    mixed_conditionals: Any
-
-    def conditionals(self):
-        """Return the conditionals."""
-        return self.mixed_conditionals
 
 
 class AnnealingChains(NamedTuple):
@@ -351,15 +335,25 @@ class ModelPath(AnnealingPath):
 
     def anneal(self, X, betas, generators, *, reverse=False):
         """Move chains along inverse temperatures, and return the states and the log weights."""
-        if not isinstance(generators, list):
-            reference, energy = self.reference, self.energy
-            return sweep_between(reference, energy, betas, X, generators, reverse=reverse)
-        n_jobs = self.chains.n_jobs
+        ends, n_jobs = (self.reference, self.energy), self.chains.n_jobs
+        if isinstance(generators, list) and not self._is_binary:
 
-        def move(X, beta):
-            return sweep(self._between(beta), X, generators, reverse=reverse, n_jobs=n_jobs)[0]
+            def move(X, beta):
+                return sweep(self._at(beta), X, generators, reverse=reverse, n_jobs=n_jobs)[0]
 
-        return _anneal(X, betas, move, self._log_ratio(), reverse)
+            return _anneal(X, betas, move, self._log_ratio(), reverse)
+        log_weights = 0.0
+        for piece in pieces_in_time(self.energy, len(X), betas):
+            check_time()
+            X, changes = sweep_between(*ends, piece, X, generators, reverse=reverse, n_jobs=n_jobs)
+            log_weights = log_weights + changes
+        return X, log_weights
+
+    @property
+    def _is_binary(self):
+        """True if the two models are couplings and biases of two-state variables."""
+        models = self.reference, self.energy
+        return all(isinstance(m.conditionals(), BinaryConditionals) for m in models)
 
     def _log_ratio(self):
         """Return a function that computes the log ratio of the model and the reference model."""
@@ -368,16 +362,6 @@ class ModelPath(AnnealingPath):
             difference = {k: v - start[k] for k, v in self.energy.theta.items()}
             return self.energy.with_theta(difference).log_potential
         return lambda X: self.energy.log_potential(X) - self.reference.log_potential(X)
-
-    def _between(self, beta):
-        """Return the model at an inverse temperature of the path, for Gibbs sweeps."""
-        first, last = self.reference.conditionals(), self.energy.conditionals()
-        is_binary = all(isinstance(c, BinaryConditionals) for c in (first, last))
-        if beta in (0.0, 1.0) or not is_binary:
-            return self._at(beta)
-        mixed = ((1.0 - beta) * a + beta * b for a, b in zip(first, last, strict=True))
-        energy = self.energy
-        return SweptModel(energy.visible_states, energy.sweep_work, BinaryConditionals(*mixed))
 
     def _at(self, beta):
         """Return the model at an inverse temperature of the path."""
@@ -484,12 +468,16 @@ def interpolate(schedule, n_temperatures):
     return np.interp(along, np.arange(len(schedule)), schedule)
 
 
-def with_sparse_tables(energy):
-    """Return a large model with few couplings as tables, so that sweeps skip couplings of zero."""
-    if isinstance(energy, PairwiseEnergy) and energy.n_variables > MAX_DENSE_VARIABLES:
-        graph = energy.factor_graph()
-        return energy if graph.layout.is_dense else graph
-    return energy
+def with_sparse_tables(energy, reference):
+    """Return a large model with few couplings as tables, so that sweeps skip couplings of zero.
+
+    The model is not changed if the reference is a :class:`PairwiseEnergy`, too.
+    """
+    is_large = isinstance(energy, PairwiseEnergy) and energy.n_variables > MAX_DENSE_VARIABLES
+    if not is_large or isinstance(reference, PairwiseEnergy):
+        return energy
+    n_pairs = np.count_nonzero(energy.coupling) // 2
+    return energy if has_many_pairs(n_pairs, energy.n_variables) else energy.factor_graph()
 
 
 def has_zeros(energy):

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._kernels._jit import read_only
-from .._kernels.gibbs import sweep_coupled, sweep_tables
+from .._kernels.gibbs import sweep_coupled
 from .._kernels.layers import BLOCK, sweep_from_hidden
+from .._kernels.tables import sweep_tables
 from .._utils.codes import STATE
 from .._utils.interrupts import InterruptLater
 from .._utils.namespaces import is_numpy, namespace
@@ -20,6 +21,7 @@ from ..energies.conditionals import (
 from .layers import (
     align_couplings,
     bipartite_arrays,
+    float_of_sweeps,
     is_one_call,
     make_scan,
     random_seeds,
@@ -291,8 +293,9 @@ def sweep(
     if run is not _sweep_tables:
         n_blocks = blocks_per_unit(energy, len(X), len(betas) - 1)
     if run is sweep_coupled_layers:
-        conditionals, reference = align_couplings(conditionals), reference_odds(reference)
-        updates = make_scan(conditionals.coupling, updates, reverse=reverse)
+        dtype = float_of_sweeps(conditionals, betas, updates)
+        conditionals, reference = align_couplings(conditionals, dtype), reference_odds(reference)
+        updates = make_scan([conditionals.coupling], updates, reverse=reverse)
     parts = split_chains(len(X), generators, n_blocks)
     if run is sweep_coupled_layers and is_one_call(conditionals, betas, n_blocks * BLOCK):
         given = conditionals, reference, betas, updates, X, clamped, log_weights

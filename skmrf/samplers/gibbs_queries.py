@@ -4,14 +4,26 @@ import numpy as np
 from scipy.special import expit
 
 from .._jax import open_device
-from .._utils.codes import MISSING, state_columns
+from .._kernels import annealing
+from .._kernels._jit import aligned_empty
+from .._kernels.products import find_product
+from .._utils.codes import MISSING, STATE, state_columns
 from .._utils.interrupts import remaining_time
 from .._utils.log_weights import effective_sample_size
+from .._utils.parallel import run_blocks
 from .._utils.parameters import check_number
 from .._utils.warn import warn_caller
 from ..energies.conditionals import BinaryConditionals, TableConditionals
-from .gibbs import Product, spawn_generators, sweep
-from .layers import sum_absolute_terms
+from .gibbs import Product, blocks_per_unit, spawn_generators, split_chains, sweep
+from .layers import (
+    REFRESH,
+    align_rows,
+    make_scan,
+    random_seeds,
+    split_path,
+    sum_absolute_terms,
+    sweep_between_on_device,
+)
 from .smc import resample
 
 LOWEST_BETA, HIGHEST_BETA = 0.05, 12.0
@@ -113,6 +125,57 @@ def pieces_in_time(energy, n_chains, betas):
         return [betas]
     length = max(1, int(UPDATES_PER_PIECE // max(n_chains * energy.sweep_work, 1)))
     return [betas[s : s + length + 1] for s in range(0, len(betas) - 1, length)]
+
+
+def sweep_between(first, last, betas, X, generators, *, reverse=False, n_jobs=None):
+    r"""Run Gibbs sweeps of chains along a path from one pairwise model to another.
+
+    The target at an inverse temperature :math:`\beta` is :math:`f_0^{1-\beta} f^\beta`.
+
+    Parameters
+    ----------
+    first, last : FactorGraph or PairwiseEnergy
+        Models at beta = 0 and at beta = 1. On the CPU, their conditionals must be
+        :class:`~skmrf.energies.conditionals.BinaryConditionals`. A change of a variable takes as
+        long as it has couplings in the first model, besides the time that it takes in the last one.
+    betas, X, generators, reverse, n_jobs
+        As in :func:`skmrf.samplers.sweep`.
+
+    Returns
+    -------
+    X, log_weights : arrays
+        As in :func:`skmrf.samplers.sweep`.
+    """
+    if not isinstance(generators, list):
+        return sweep_between_on_device(first, last, betas, X, generators, reverse=reverse)
+    conditionals = [energy.conditionals() for energy in (first, last)]
+    base, coupling = (c.coupling for c in conditionals)
+    order = np.flatnonzero(np.asarray(last.visible_states) > 1)
+    order = order[::-1].copy() if reverse else order
+    scan = make_scan((base, coupling), order, reverse=reverse)
+    rows, neighbours = np.nonzero(base)
+    starts = np.searchsorted(rows, np.arange(len(base) + 1))
+    dtype = np.dtype(float)
+    models = tuple((align_rows(c.coupling, dtype), c.bias.astype(dtype)) for c in conditionals)
+    given = models, (starts, neighbours), betas, scan
+    X, rise = np.array(X, dtype=STATE), conditionals[1].constant - conditionals[0].constant
+    log_weights = np.full(len(X), (betas[-1] - betas[0]) * rise)
+    parts = split_chains(len(X), generators, blocks_per_unit(last, len(X), len(betas) - 1))
+    tasks = [(*given, X[chains], log_weights[chains], rngs) for chains, rngs in parts]
+    list(run_blocks(_sweep_part, tasks, n_jobs))
+    return X, log_weights
+
+
+def _sweep_part(models, neighbours, betas, scan, X, log_weights, rngs):
+    """Run the sweeps of :func:`sweep_between` for a part of the chains."""
+    dtype = models[0][1].dtype
+    fields = tuple(aligned_empty(len(X), len(bias), dtype) for _, bias in models)
+    start, product = 0, find_product(dtype)
+    for path in split_path(betas, X.size, REFRESH):
+        seeds, is_new = random_seeds(rngs, len(path) - 1), start % REFRESH == 0
+        along = path, scan, seeds, is_new
+        annealing.sweep_between(product, models, neighbours, *along, fields, X, log_weights)
+        start += len(path) - 1
 
 
 def rounding_error(device, models, states):

@@ -32,6 +32,7 @@ REFRESH = 64  # sweeps after which fields are recomputed, so that rounding error
 UPDATES_PER_CALL = 1_000_000  # of variables, which take about 10 ms
 WEIGHTS_PER_UPDATE = 200  # weights of a matrix product that takes as long as an update
 STATES_PER_DRAW = 100  # whose log-potentials a draw changes in 10 ns
+LARGEST_FIELD = 8192.0  # nats; float32 rounds larger ones by more than 0.0005
 STRONG_COUPLING = 4.0  # absolute value, in nats, above which two variables change together
 PARTNERS = 16  # of a variable in such pairs, with the strongest couplings
 NO_COUPLING = np.zeros((0, 0))
@@ -56,13 +57,13 @@ class Scan(NamedTuple):
     is_reversed: bool
 
 
-def make_scan(coupling, order, *, reverse):
+def make_scan(couplings, order, *, reverse):
     """Return the updates of a sweep of coupled two-state variables.
 
     Parameters
     ----------
-    coupling : ndarray of shape (n_variables, at least n_variables) or (0, n_columns)
-        Couplings of the variables.
+    couplings : sequence of ndarray of shape (n_variables, at least n_variables) or (0, n_columns)
+        Couplings of one model or of several ones.
     order : ndarray of int
         Order of the variables.
     reverse : bool
@@ -71,16 +72,22 @@ def make_scan(coupling, order, *, reverse):
     Returns
     -------
     Scan
-        Order of the variables, and their pairs with up to 16 strongest partners of each.
+        Order of the variables, and their pairs with up to 16 strongest partners of each, in any of
+        the models.
     """
+    codes = np.unique(np.concatenate([_strong_pairs(coupling, order) for coupling in couplings]))
+    codes, n = codes[::-1] if reverse else codes, max(map(len, couplings))
+    return Scan(order, np.column_stack([codes // max(n, 1), codes % max(n, 1)]), reverse)
+
+
+def _strong_pairs(coupling, order):
+    """Return pairs of strongly coupled variables, each as a number."""
     n = len(coupling)
     partners = np.empty((n, PARTNERS), dtype=np.int64)
     strongest_partners(read_only(coupling), STRONG_COUPLING, partners)
     first, last = np.repeat(np.arange(n), PARTNERS), partners.ravel()
     kept = np.isin(first, order) & np.isin(last, order)
-    codes = np.unique((np.minimum(first, last) * n + np.maximum(first, last))[kept])
-    codes = codes[::-1] if reverse else codes
-    return Scan(order, np.column_stack([codes // max(n, 1), codes % max(n, 1)]), reverse)
+    return (np.minimum(first, last) * n + np.maximum(first, last))[kept]
 
 
 def random_seeds(generators, n_sweeps):
@@ -297,13 +304,15 @@ def sweep_tables_of_pairs(
         start += len(path) - 1
 
 
-def align_couplings(conditionals):
+def align_couplings(conditionals, dtype):
     """Return conditionals with aligned rows of couplings for :func:`sweep_coupled_layers`.
 
     Parameters
     ----------
     conditionals : CoupledLayerConditionals or BinaryConditionals
         Conditionals of a model with or without hidden units.
+    dtype : dtype
+        Data type of the arrays.
 
     Returns
     -------
@@ -312,12 +321,48 @@ def align_couplings(conditionals):
         them are zero. The hidden biases are a matrix with one row.
     """
     coupling, *arrays, hidden_bias, constant = _with_layer(conditionals)
-    n, dtype = len(coupling) if coupling.any() else 0, coupling.dtype
-    aligned = aligned_zeros(n, len(coupling), dtype)
-    aligned[:, : len(coupling)] = coupling[:n]
+    n = len(coupling) if coupling.any() else 0
+    aligned = align_rows(coupling[:n], dtype)
     arrays = aligned, *arrays, hidden_bias[None]
     arrays = (read_only(np.ascontiguousarray(a, dtype)) for a in arrays)
     return CoupledLayerConditionals(*arrays, constant)
+
+
+def align_rows(matrix, dtype):
+    """Return a copy of a matrix with aligned rows, which have further columns of zeros."""
+    aligned = aligned_zeros(*matrix.shape, dtype)
+    aligned[:, : matrix.shape[1]] = matrix
+    return aligned
+
+
+def float_of_sweeps(conditionals, betas, order):
+    """Return the data type in which coupled variables are drawn.
+
+    Log weights need float64. At a constant temperature there are none, and float32 takes half the
+    time.
+
+    Parameters
+    ----------
+    conditionals : CoupledLayerConditionals or BinaryConditionals
+        Conditionals of a model with or without hidden units.
+    betas : ndarray of shape (n_sweeps + 1,)
+        Path of inverse temperatures.
+    order : ndarray of int
+        Variables that are drawn.
+
+    Returns
+    -------
+    dtype
+        float32 for a model without hidden units if the temperature is constant and no field can be
+        large, otherwise the data type of the conditionals.
+    """
+    if isinstance(conditionals, BinaryConditionals) and (betas == betas[0]).all():
+        coupling, bias, _ = conditionals
+        squares = np.einsum("ij,ij->i", coupling, coupling).max(initial=0.0)
+        largest = np.sqrt(len(coupling) * squares) + np.abs(bias[order]).max(initial=0.0)
+        if largest <= LARGEST_FIELD:
+            return np.dtype(np.float32)
+    return conditionals.coupling.dtype
 
 
 def split_path(betas, n_updates, longest):
@@ -437,7 +482,7 @@ def sum_absolute_terms(conditionals, X):
     return total
 
 
-def sweep_between(first, last, betas, X, chains, *, reverse=False):
+def sweep_between_on_device(first, last, betas, X, chains, *, reverse=False):
     """Run Gibbs sweeps of chains on a JAX device along a path from one discrete model to another.
 
     Parameters

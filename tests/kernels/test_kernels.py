@@ -21,7 +21,7 @@ from skmrf._kernels.exponential import (
     power_of_two,
 )
 from skmrf._kernels.gaussians import draw_missing_values, find_regressions, observed_log_densities
-from skmrf._kernels.gibbs import sweep_binary, sweep_tables
+from skmrf._kernels.gibbs import sweep_binary
 from skmrf._kernels.layers import (
     N_STREAMS,
     draw_layer,
@@ -31,7 +31,7 @@ from skmrf._kernels.layers import (
     start_streams,
     unit_means,
 )
-from skmrf._kernels.tables import add_moments, binary_form, log_potentials
+from skmrf._kernels.tables import add_moments, binary_form, log_potentials, sweep_tables
 from skmrf._utils.codes import STATE
 from skmrf.energies.conditionals import BinaryConditionals, StateConditionals
 from skmrf.samplers import Product
@@ -147,7 +147,7 @@ def run(energy, X, rng, betas, reference, clamped, reverse, use_tables=False):
         V, clamped = X.T.astype(float, order="C"), read_only(clamped.T.copy())
         field = V.T @ coupling + bias
         seeds = random_seeds([rng], len(betas) - 1)
-        scan = make_scan(coupling, order, reverse=reverse)
+        scan = make_scan([coupling], order, reverse=reverse)
         arrays = scan, np.zeros((0, 0)), clamped, seeds, field, V, log_weights
         sweep_binary(*map(read_only, (coupling, bias, odds)), betas, *arrays)
         assert_allclose(field, V.T @ coupling + bias, rtol=1e-12, atol=1e-11)
@@ -247,7 +247,7 @@ def test_groups_of_binary_variables(n, n_chains, dtype, seed):
     ]
     arrays = read_only(clamped), random_seeds(generators, 2), field, V, log_weights
     given = map(read_only, (coupling, bias, odds))
-    scan = make_scan(coupling, order, reverse=False)
+    scan = make_scan([coupling], order, reverse=False)
     sweep_binary(*given, betas, scan, from_hidden, *arrays)
     for before, beta, numbers in zip(betas, betas[1:], np.concatenate(rows, axis=2), strict=False):
         pairs = 0.5 * np.einsum("ic,ij,jc->c", expected, coupling, expected)

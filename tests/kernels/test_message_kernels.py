@@ -27,7 +27,6 @@ from skmrf._kernels._jit import (
 from skmrf._kernels.belief import TINY
 from skmrf._kernels.bipartite import fill_beliefs
 from skmrf._kernels.elimination import block_offsets
-from skmrf._kernels.gibbs import sweep_tables
 from skmrf._kernels.label_trees import add_observed_products, add_observed_scores
 from skmrf._kernels.networks import network_gradients, network_values
 from skmrf._kernels.ordering import (
@@ -41,6 +40,7 @@ from skmrf._kernels.ordering import (
 from skmrf._kernels.products import find_product, multiply
 from skmrf._kernels.propagation import sift_down, sift_up
 from skmrf._kernels.pseudo import pair_sites
+from skmrf._kernels.tables import sweep_tables
 from skmrf._utils.codes import STATE
 from skmrf._utils.label_graphs import LabelGraphs
 from skmrf.energies import FactorGraph

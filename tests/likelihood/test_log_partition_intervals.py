@@ -19,7 +19,7 @@ from skmrf.exact import enumeration
 from skmrf.inference import log_partition, row_queries
 from skmrf.inference.row_queries import latent_log_partitions
 from skmrf.likelihood import ais, log_partition_bounds, raise_bound
-from skmrf.likelihood.annealing_paths import AnnealingChains, ModelPath, SweptModel
+from skmrf.likelihood.annealing_paths import AnnealingChains, ModelPath
 from skmrf.likelihood.bounds import exact_fits, exact_log_partition
 from skmrf.likelihood.intervals import _lower_margin, is_below, raise_to_bound
 from skmrf.samplers import windows
@@ -400,20 +400,6 @@ def tree_and_model(rng, scale):
     tables = [c + scale * rng.normal(size=(3, 3)) for c in chain]
     reference = FactorGraph([3] * 6, cliques, chain)
     return reference, FactorGraph([3] * 6, cliques, tables)
-
-
-def test_couplings_between_two_models(seed):
-    """Sweeps use the weighted average of the couplings of a binary model and of its reference."""
-    rng = np.random.default_rng(seed)
-    cliques = [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]
-    flats = rng.normal(size=(2, 18))
-    reference, energy = (FactorGraph([2, 2, 2], cliques, flat) for flat in flats)
-    path = ModelPath(energy, reference, None, AnnealingChains(100))
-    assert path._between(1.0) is energy
-    found, expected = path._between(0.25).conditionals(), path._at(0.25).conditionals()
-    for a, b in zip(found, expected, strict=True):
-        assert_allclose(a, b, atol=1e-12)
-    assert isinstance(path._between(0.25), SweptModel)
 
 
 @pytest.mark.long

@@ -457,12 +457,12 @@ def test_pairs_of_strongest_partners(most, seed, monkeypatch):
     is_drawn = np.isin(np.arange(9), order)
     kept &= is_drawn & is_drawn[:, None]
     monkeypatch.setattr(layers, "PARTNERS", most)
-    scan = layers.make_scan(upper + upper.T, order, reverse=False)
+    scan = layers.make_scan([upper + upper.T], order, reverse=False)
     assert_array_equal(scan.pairs, np.argwhere(np.triu(kept)))
-    backward = layers.make_scan(upper + upper.T, order[::-1], reverse=True)
+    backward = layers.make_scan([upper + upper.T], order[::-1], reverse=True)
     assert_array_equal(backward.pairs, scan.pairs[::-1])
     for n in (0, 9):
-        assert len(layers.make_scan(np.zeros((n, 9)), order, reverse=False).pairs) == 0
+        assert len(layers.make_scan([np.zeros((n, 9))], order, reverse=False).pairs) == 0
 
 
 def test_pairs_with_references_of_probability_zero(seed):

@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -17,7 +18,10 @@ from skmrf.energies import FactorGraph, PairwiseEnergy
 from skmrf.inference import marginals
 from skmrf.likelihood import ais
 from skmrf.likelihood.annealing_paths import BlockAnnealing
-from skmrf.samplers import Product, spawn_generators, windows
+from skmrf.samplers import Product, spawn_generators, sweep, windows
+from skmrf.samplers.gibbs import blocks_of
+from skmrf.samplers.gibbs_queries import sweep_between
+from skmrf.samplers.layers import float_of_sweeps, make_scan
 from skmrf.samplers.smc import Interpolation, Tempering, equal_log_weights, resample, run_smc
 
 MODELS = {n: ZOO[n] for n in ("chain", "cycle", "orders", "zero_one", "zeros", "zeros_binary")}
@@ -464,3 +468,78 @@ def test_variables_outside_of_all_windows_move(seed, monkeypatch):
     start = np.zeros((64, 2), dtype=np.int16)
     for X in (path.record(start, generators)[0], path.settle(start, generators)):
         assert (X != 0).any(axis=0).all()
+
+
+# Coupled variables: paths between two models, and the precision of fields --------------------
+
+
+def random_pairs(n, share, rng):
+    """Return a model in which a share of the pairs of variables has a coupling, some strong."""
+    upper = np.triu(rng.normal(0.0, 3.0, size=(n, n)) * (rng.random((n, n)) < share), 1)
+    return PairwiseEnergy(upper + upper.T, rng.normal(size=n), states=(0, 1))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("n", [5, 40])
+def test_sweeps_between_models_of_pairs(n, reverse, seed):
+    """Compare with draws from the weighted average of two models, by the same random numbers."""
+    rng, n_chains = np.random.default_rng(seed), 70
+    models = random_pairs(n, 0.2, rng), random_pairs(n, 0.9, rng)
+    X = (rng.random((n_chains, n)) < 0.5).astype(STATE)
+    betas = np.array([0.0, 0.3, 0.8, 1.0])[:: -1 if reverse else 1]
+    generators = spawn_generators(rng, n_chains)
+    copies = deepcopy(generators)
+    moved, log_weights = sweep_between(*models, betas, X, generators, reverse=reverse)
+    order = np.arange(n)[:: -1 if reverse else 1]
+    pairs = make_scan([model.coupling for model in models], order, reverse=reverse).pairs
+    assert len(pairs)
+    updates = [np.array([i]) for i in order]
+    updates = [*pairs, *updates] if reverse else [*updates, *pairs]
+    sizes = (len(pairs), n) if reverse else (n, len(pairs))
+    uniforms = [
+        twins.binary_uniforms(rng, 3, sizes, len(X[block]))
+        for rng, block in zip(copies, blocks_of(n_chains), strict=True)
+    ]
+    expected, log_expected = X.astype(int), np.zeros(n_chains)
+    for before, beta, numbers in zip(betas, betas[1:], np.concatenate(uniforms, 2), strict=False):
+        first, last = (model.log_potential(expected) for model in models)
+        log_expected += (beta - before) * (last - first)
+        mixed = models[0].with_theta(
+            {k: (1.0 - beta) * v + beta * models[1].theta[k] for k, v in models[0].theta.items()}
+        )
+        for sites, u in zip(updates, numbers, strict=True):
+            changed = expected.copy()
+            changed[:, sites] = 1 - changed[:, sites] if len(sites) == 2 else 1
+            others = expected.copy()
+            others[:, sites] = others[:, sites] if len(sites) == 2 else 0
+            p = 1.0 / (1.0 + np.exp(mixed.log_potential(others) - mixed.log_potential(changed)))
+            if len(sites) == 2:
+                are_equal = expected[:, sites[0]] == expected[:, sites[1]]
+                p[are_equal != (mixed.coupling[tuple(sites)] > 0)] = 0.0
+            expected = np.where((u < p)[:, None], changed, others)
+    assert_array_equal(moved, expected)
+    assert_allclose(log_weights, log_expected, rtol=1e-9, atol=1e-9)
+
+
+def test_fields_in_single_precision(seed):
+    """Single precision would round these fields, so that a state has the probability 1/2 or 3/4."""
+    large = PairwiseEnergy([[0.0, 1e7 + 0.5], [1e7 + 0.5, 0.0]], [20.0, -1e7], states=(0, 1))
+    rng = np.random.default_rng(seed)
+    X, _ = sweep(large, np.zeros((20_000, 2), STATE), spawn_generators(rng, 20_000), n_sweeps=2)
+    p = 1.0 / (1.0 + np.exp(-0.5))
+    assert abs(X[:, 1].mean() - p) < 5.0 * np.sqrt(p * (1.0 - p) / len(X))
+
+
+@pytest.mark.parametrize(
+    ("scale", "betas", "expected"),
+    [
+        (1.0, [1.0, 1.0], np.float32),
+        (1.0, [0.3, 0.3, 0.3], np.float32),
+        (1.0, [1.0, 0.5, 1.0], float),
+        (1e5, [1.0, 1.0], float),
+    ],
+)
+def test_data_types_of_fields(scale, betas, expected, seed):
+    energy = random_pairs(6, 1.0, np.random.default_rng(seed))
+    energy = energy.with_theta({k: scale * v for k, v in energy.theta.items()})
+    assert float_of_sweeps(energy.conditionals(), np.array(betas), np.arange(6)) == expected
