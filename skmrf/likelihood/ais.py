@@ -15,7 +15,6 @@ from ..energies import FactorGraph, PairwiseEnergy
 from ..energies.protocols import check_energy
 from ..exact.elimination import ImpossibleEvidence
 from ..samplers import Product, spawn_generators, sweep
-from ..samplers.gibbs_queries import rounding_error
 from ..samplers.windows import MAX_VARIABLES
 from .annealing_paths import (
     N_BURN_IN,
@@ -34,6 +33,7 @@ from .intervals import (
     compare_references,
     is_inside,
     raise_to_bound,
+    rounding_error,
     warn_unless_converged,
     without_upper_limit,
     zero_probability_result,
@@ -91,8 +91,8 @@ def ais(
         a run from a second reference distribution confirms it. With zero potentials, which no path
         can avoid, they also end if the effective sample size no longer grows. All runs end at
         64,000 steps, and if the next run would exceed a total work of 1.5e9 updates of two-state
-        variables, which take about half a minute. Runs from the second reference distribution are
-        not counted, and can double this time. With a given length there is one run.
+        variables (about half a minute) without runs from the second reference distribution. These
+        have up to four times as many steps if ``reference`` is a model. A given length is one run.
     schedule : {"adaptive", "linear"}, default="adaptive"
         Spacing of the temperatures. "adaptive" places them where a pilot run of sequential Monte
         Carlo takes short steps; "linear" spaces them evenly in :math:`\beta`.
@@ -481,7 +481,7 @@ def _other_length(path, other, n_temperatures):
     """Return the number of temperatures of a run from the other reference."""
     n_others = other.first_temperatures
     n_scaled = n_temperatures * n_others // path.first_temperatures
-    return min(n_scaled, max(n_temperatures, n_others))
+    return min(n_scaled, max(GROWTH * n_temperatures, n_others))
 
 
 def _choose_references(energy, given, fitted, start, chains, rng):

@@ -16,10 +16,10 @@ from ..energies.table_backed import MAX_DENSE_VARIABLES
 from ..exact import elimination
 from ..samplers import Product, spawn_generators, sweep
 from ..samplers.gibbs import BLOCK, annealed_states
-from ..samplers.gibbs_queries import pieces_in_time, rounding_error, sweep_between
+from ..samplers.gibbs_queries import pieces_in_time, sweep_between
 from ..samplers.smc import Tempering, resample, run_smc
 from ..samplers.windows import BlockPath
-from .intervals import add_phases, interval, zero_probability_result
+from .intervals import add_phases, interval, rounding_error, zero_probability_result
 
 N_BURN_IN, N_BURN_IN_BLOCKS = 100, 20
 FIRST_TEMPERATURES = 1000

@@ -1,4 +1,4 @@
-"""Intervals of log Z from forward and reverse importance weights, with one-sided 97.5% limits."""
+"""Intervals of log Z from importance weights, with one-sided 97.5% limits and rounding errors."""
 
 from dataclasses import replace
 
@@ -7,13 +7,19 @@ from scipy.special import betaincinv
 from sklearn.exceptions import ConvergenceWarning
 
 from .._utils.log_weights import effective_sample_size, log_mean_exp
+from .._utils.namespaces import sigmoid
 from .._utils.results import LogPartition
 from .._utils.warn import LogPartitionWarning, warn_caller
+from ..energies.conditionals import CoupledLayerConditionals, StateConditionals
+from ..energies.dense_tables import indicate_states
+from ..samplers import Product
+from ..samplers.layers import conditionals_on_device, with_layer
 
 N_BOOTSTRAPS = 2000
 BOOTSTRAP_DRAWS = 2**16  # that are made together
 TRUSTED_ESS = 10
 ROUNDING = 1e-6  # nats
+MAX_ROUNDED = 64  # chains whose rounding errors are estimated
 MIN_ESS = 3  # with a smaller effective sample size there is no upper limit
 QUANTILE = 0.005  # at 0.025 a bootstrap of about 100 skewed weights gives too narrow an interval
 
@@ -293,3 +299,75 @@ def warn_wide(result):
         "potentials.",
         ConvergenceWarning,
     )
+
+
+def rounding_error(device, models, states):
+    """Return the rounding error of log Z from annealing chains on a device, in nats.
+
+    A device rounds parameters and sums to float32. Each of the two relative errors is at most half
+    the distance from 1 to the next number. It is the same for all chains in a state.
+
+    Parameters
+    ----------
+    device : Device or None
+        Device of the chains; None for the CPU, which has no such error.
+    models : sequence of Energy or Product
+        Distributions at the two ends of the path.
+    states : sequence of ndarray of shape (n_chains, n_visible)
+        States at the two ends of the path.
+
+    Returns
+    -------
+    float
+        The precision of float32 times the mean sum of the absolute terms of the log-potentials, at
+        the end of the path at which it is larger.
+    """
+    if device is None:
+        return 0.0
+
+    def mean_sum(X):
+        sums = (
+            -m.log_probability(X)
+            if isinstance(m, Product)
+            else _sum_absolute_terms(m.conditionals(), X)
+            for m in models
+        )
+        return float(sum(sums).mean())
+
+    largest = max(mean_sum(np.asarray(X)[:MAX_ROUNDED]) for X in states)
+    return float(np.finfo(np.float32).eps) * largest
+
+
+def _sum_absolute_terms(conditionals, X):
+    """Return the sum of the absolute values of all terms that a device adds to a log-potential.
+
+    Parameters
+    ----------
+    conditionals : conditionals of :mod:`skmrf.energies.conditionals`
+        Parameters of a model.
+    X : ndarray of int of shape (n_rows, n_visible)
+        State codes.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Sums in nats. A term of the weights of a hidden unit is multiplied by the mean of the unit.
+    """
+    conditionals = with_layer(conditionals_on_device(conditionals))
+    if isinstance(conditionals, StateConditionals):
+        coupling, bias, _, n_states = conditionals
+        states, layer = indicate_states(X, n_states), None
+    elif isinstance(conditionals, CoupledLayerConditionals):
+        coupling, *layer, _ = conditionals
+        states, bias = X.astype(np.float32), layer[1]
+    else:
+        coupling, layer = None, conditionals
+        states, bias = X.astype(np.float32), layer[1]
+    total = (np.abs(bias) * states).sum(axis=1, dtype=float)
+    if coupling is not None:
+        total += 0.5 * ((states @ np.abs(coupling)) * states).sum(axis=1, dtype=float)
+    if layer is not None:
+        weights, _, hidden_bias = layer
+        terms = states @ np.abs(weights) + np.abs(hidden_bias)
+        total += (terms * sigmoid(states @ weights + hidden_bias)).sum(axis=1, dtype=float)
+    return total

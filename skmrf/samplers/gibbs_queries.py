@@ -21,14 +21,12 @@ from .layers import (
     make_scan,
     random_seeds,
     split_path,
-    sum_absolute_terms,
     sweep_between_on_device,
 )
 from .smc import resample
 
 LOWEST_BETA, HIGHEST_BETA = 0.05, 12.0
 UPDATES_PER_PIECE = 2_000_000
-MAX_ROUNDED = 64  # chains whose rounding errors are estimated
 CONVERGED_ERROR = 0.01  # standard error of a marginal probability
 MIN_CHAINS = 10  # effective number of chains, below which chains are not resampled
 
@@ -176,43 +174,6 @@ def _sweep_part(models, neighbours, betas, scan, X, log_weights, rngs):
         along = path, scan, seeds, is_new
         annealing.sweep_between(product, models, neighbours, *along, fields, X, log_weights)
         start += len(path) - 1
-
-
-def rounding_error(device, models, states):
-    """Return the rounding error of log Z from annealing chains on a device, in nats.
-
-    A device rounds parameters and sums to float32. Each of the two relative errors is at most half
-    the distance from 1 to the next number. It is the same for all chains in a state.
-
-    Parameters
-    ----------
-    device : Device or None
-        Device of the chains; None for the CPU, which has no such error.
-    models : sequence of Energy or Product
-        Distributions at the two ends of the path.
-    states : sequence of ndarray of shape (n_chains, n_visible)
-        States at the two ends of the path.
-
-    Returns
-    -------
-    float
-        The precision of float32 times the mean sum of the absolute terms of the log-potentials, at
-        the end of the path at which it is larger.
-    """
-    if device is None:
-        return 0.0
-
-    def mean_sum(X):
-        sums = (
-            -m.log_probability(X)
-            if isinstance(m, Product)
-            else sum_absolute_terms(m.conditionals(), X)
-            for m in models
-        )
-        return float(sum(sums).mean())
-
-    largest = max(mean_sum(np.asarray(X)[:MAX_ROUNDED]) for X in states)
-    return float(np.finfo(np.float32).eps) * largest
 
 
 class ClampedChains:

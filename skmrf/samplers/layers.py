@@ -13,7 +13,7 @@ from .._kernels.gibbs import sweep_coupled, sweep_states
 from .._kernels.layers import draw_hidden, sweep_bipartite
 from .._kernels.ordering import strongest_partners
 from .._kernels.products import find_product
-from .._utils.namespaces import is_numpy, sigmoid
+from .._utils.namespaces import is_numpy
 from ..energies.conditionals import (
     BinaryConditionals,
     CoupledLayerConditionals,
@@ -25,7 +25,6 @@ from ..energies.dense_tables import (
     centre,
     check_float32,
     conditionals_of_tables,
-    indicate_states,
 )
 
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
@@ -320,7 +319,7 @@ def align_couplings(conditionals, dtype):
         The same conditionals. The couplings have further columns of zeros, or no rows if all of
         them are zero. The hidden biases are a matrix with one row.
     """
-    coupling, *arrays, hidden_bias, constant = _with_layer(conditionals)
+    coupling, *arrays, hidden_bias, constant = with_layer(conditionals)
     n = len(coupling) if coupling.any() else 0
     aligned = align_rows(coupling[:n], dtype)
     arrays = aligned, *arrays, hidden_bias[None]
@@ -414,11 +413,11 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     log_weights : array of shape (n_chains,)
         Log weights of annealed importance sampling.
     """
-    conditionals = _conditionals_on_device(conditionals)
+    conditionals = conditionals_on_device(conditionals)
     if isinstance(conditionals, StateConditionals):
         base = conditionals._replace(coupling=NO_COUPLING, bias=reference.log_p, constant=0.0)
         return _sweep_states(base, conditionals, betas, X, clamped, chains, reverse=reverse)
-    conditionals = _with_layer(conditionals)
+    conditionals = with_layer(conditionals)
     odds, constant, order = reference_odds(reference)
     constant += conditionals.weights.shape[1] * np.log(2.0)
     layers, coupling = conditionals, None
@@ -438,48 +437,13 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     return X, log_weights + (betas[-1] - betas[0]) * constant
 
 
-def _conditionals_on_device(conditionals):
+def conditionals_on_device(conditionals):
     """Return the conditionals of the same model in the form of a device; tables have means of 0."""
     if isinstance(conditionals, TableConditionals):
         return conditionals_of_tables(conditionals)
     if isinstance(conditionals, StateConditionals) and is_numpy(conditionals.bias):
         return centre(conditionals)
     return conditionals
-
-
-def sum_absolute_terms(conditionals, X):
-    """Return the sum of the absolute values of all terms that a device adds to a log-potential.
-
-    Parameters
-    ----------
-    conditionals : conditionals of :mod:`skmrf.energies.conditionals`
-        Parameters of a model.
-    X : ndarray of int of shape (n_rows, n_visible)
-        State codes.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Sums in nats. A term of the weights of a hidden unit is multiplied by the mean of the unit.
-    """
-    conditionals = _with_layer(_conditionals_on_device(conditionals))
-    if isinstance(conditionals, StateConditionals):
-        coupling, bias, _, n_states = conditionals
-        states, layer = indicate_states(X, n_states), None
-    elif isinstance(conditionals, CoupledLayerConditionals):
-        coupling, *layer, _ = conditionals
-        states, bias = X.astype(np.float32), layer[1]
-    else:
-        coupling, layer = None, conditionals
-        states, bias = X.astype(np.float32), layer[1]
-    total = (np.abs(bias) * states).sum(axis=1, dtype=float)
-    if coupling is not None:
-        total += 0.5 * ((states @ np.abs(coupling)) * states).sum(axis=1, dtype=float)
-    if layer is not None:
-        weights, _, hidden_bias = layer
-        terms = states @ np.abs(weights) + np.abs(hidden_bias)
-        total += (terms * sigmoid(states @ weights + hidden_bias)).sum(axis=1, dtype=float)
-    return total
 
 
 def sweep_between_on_device(first, last, betas, X, chains, *, reverse=False):
@@ -509,7 +473,7 @@ def _sweep_states(first, last, betas, X, clamped, chains, *, reverse):
     return X, log_weights + (betas[-1] - betas[0]) * (last.constant - first.constant)
 
 
-def _with_layer(conditionals):
+def with_layer(conditionals):
     """Return the conditionals of a binary pairwise model with a layer of no hidden units.
 
     Other conditionals are returned as they are.

@@ -194,7 +194,7 @@ def test_two_references_that_disagree_twice_divide_the_states(upper, n_runs, las
 
 @pytest.mark.parametrize(
     ("n", "first", "length"),
-    [(1000, 1000, 1000), (10, 1000, 10), (20, 100, 200), (400, 100, 1000), (1600, 100, 1600)],
+    [(1000, 1000, 1000), (10, 1000, 10), (20, 100, 200), (400, 100, 1600), (1600, 100, 6400)],
 )
 def test_length_of_the_path_from_the_other_reference(n, first, length):
     path = _ScriptedPath([], [], first_temperatures=first)
