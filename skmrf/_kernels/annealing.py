@@ -17,7 +17,7 @@ from .products import multiply
 
 @kernel
 def sweep_between(
-    product, models, neighbours, betas, scan, seeds, is_new, all_fields, X, log_weights
+    product, models, neighbours, least, betas, scan, seeds, is_new, all_fields, X, log_weights
 ):
     """Run Gibbs sweeps along a path from one binary pairwise model to another.
 
@@ -25,9 +25,12 @@ def sweep_between(
     of the model. ``neighbours`` has the position of the first neighbour of each variable in the
     reference, and the neighbours of all variables. Rows of ``X`` are chains. ``all_fields`` has the
     fields of the chains in both models, which are computed if ``is_new``, and updated in place.
+    The difference of the log-potentials of the two models is added to the log weights.
     """
-    ((base, base_bias), (coupling, bias)), (order, pairs, is_reversed) = models, scan
-    V, zeros = np.empty((bias.size, len(X)), bias.dtype), np.zeros(bias.size, bias.dtype)
+    (base, base_bias), (coupling, bias) = models
+    order, pairs, is_reversed = scan
+    V = np.empty((bias.size, len(X)), bias.dtype)
+    no_odds = np.zeros(bias.size, bias.dtype)
     streams = np.empty((4, N_STREAMS), np.uint64)
     copy_rows(X.T, V)
     if is_new:
@@ -38,14 +41,15 @@ def sweep_between(
         fields = all_fields[0][first:last], all_fields[1][first:last]
         for t in range(betas.size - 1):
             beta, change = betas[t + 1], betas[t + 1] - betas[t]
-            add_log_ratios(-change, base_bias, zeros, order, fields[0], V, first, log_weights)
-            add_log_ratios(change, bias, zeros, order, fields[1], V, first, log_weights)
+            add_log_ratios(-change, base_bias, no_odds, order, fields[0], V, first, log_weights)
+            add_log_ratios(change, bias, no_odds, order, fields[1], V, first, log_weights)
             start_streams(seeds[t, first // BLOCK], streams)
+            given = least, base, coupling, neighbours, pairs, streams, first, fields, V
             if is_reversed:
-                flip_between(beta, base, coupling, neighbours, pairs, streams, first, fields, V)
+                flip_between(beta, *given)
             draw_between(beta, base, coupling, neighbours, order, streams, first, fields, V)
             if not is_reversed:
-                flip_between(beta, base, coupling, neighbours, pairs, streams, first, fields, V)
+                flip_between(beta, *given)
     copy_rows(V.T, X)
 
 
@@ -108,34 +112,53 @@ def add_to_neighbours(coupling, neighbours, i, change, field):
 
 
 @kernel
-def flip_between(beta, base, coupling, neighbours, pairs, streams, first, fields, X):
-    """Draw for each pair of variables whether both change, given all others, as in `flip_pairs`."""
+def flip_between(
+    beta, least, base, coupling, neighbours, pairs, streams, first, fields, X
+):  # fmt: skip
+    """Draw for each pair of variables whether both change, given all others, as in `flip_pairs`.
+
+    Pairs whose coupling at ``beta`` is not stronger than ``least`` do not change together.
+    """
     kind, (base_fields, model_fields) = X.dtype.type, fields
-    n_chains, size = len(model_fields), GROUP * BLOCK
+    n_chains, size, share, rest = len(model_fields), GROUP * BLOCK, kind(beta), kind(1.0 - beta)
     noise, bits = np.empty(size, X.dtype), np.empty(size, np.int32)
     words = np.empty(n_words(size, X.itemsize), np.uint64)
-    one, two, share, rest = kind(1), kind(2), kind(beta), kind(1.0 - beta)
-    for k in range(len(pairs)):
-        if k % GROUP == 0:
-            n_next = min(GROUP, len(pairs) - k)
-            logistic_noise(streams, words, noise[: n_next * n_chains], bits)
-        limits = noise[k % GROUP * n_chains :]
-        i, j = pairs[k]
-        x, y = X[i][first : first + n_chains], X[j][first : first + n_chains]
-        weight, base_weight = coupling[i, j], base[i, j]
-        is_positive = share * weight + rest * base_weight > 0
-        for c in range(n_chains):
-            if (x[c] == y[c]) != is_positive:
+    for start in range(0, len(pairs), GROUP):
+        group = pairs[start : start + GROUP]
+        logistic_noise(streams, words, noise[: len(group) * n_chains], bits)
+        for k in range(len(group)):
+            i, j = group[k]
+            if abs(share * coupling[i, j] + rest * base[i, j]) <= least:
                 continue
-            f, g, s, r = model_fields[c], base_fields[c], one - two * x[c], one - two * y[c]
-            increase = share * (s * f[i] + r * f[j] + s * r * weight)
-            increase += rest * (s * g[i] + r * g[j] + s * r * base_weight)
-            if not increase > limits[c]:
-                continue
-            x[c] += s
-            y[c] += r
-            row, other = coupling[i], coupling[j]
-            for q in range(f.size):
-                f[q] += s * row[q] + r * other[q]
-            add_to_neighbours(base, neighbours, i, s, g)
-            add_to_neighbours(base, neighbours, j, r, g)
+            limits = noise[k * n_chains : (k + 1) * n_chains]
+            x, y = X[i][first : first + n_chains], X[j][first : first + n_chains]
+            flip_pair_between(
+                share, rest, base, coupling, neighbours, i, j, limits, x, y, base_fields,
+                model_fields,
+            )  # fmt: skip
+
+
+@kernel
+def flip_pair_between(
+    share, rest, base, coupling, neighbours, i, j, limits, x, y, base_fields, fields
+):
+    """Change variables i and j, whose states are x and y, where the increase exceeds the limit."""
+    assume_distinct()
+    base, coupling, limits = borrowed(base), borrowed(coupling), borrowed(limits)
+    x, y, base_fields, fields = borrowed(x), borrowed(y), borrowed(base_fields), borrowed(fields)
+    kind, row, other = x.dtype.type, coupling[i], coupling[j]
+    one, two, mixed = kind(1), kind(2), share * row[j] + rest * base[i, j]
+    is_positive = mixed > 0
+    for c in range(x.size):
+        if (x[c] == y[c]) != is_positive:
+            continue
+        f, g, s, r = fields[c], base_fields[c], one - two * x[c], one - two * y[c]
+        increase = s * (share * f[i] + rest * g[i]) + r * (share * f[j] + rest * g[j])
+        if not increase + s * r * mixed > limits[c]:
+            continue
+        x[c] += s
+        y[c] += r
+        for q in range(f.size):
+            f[q] += s * row[q] + r * other[q]
+        add_to_neighbours(base, neighbours, i, s, g)
+        add_to_neighbours(base, neighbours, j, r, g)

@@ -42,6 +42,7 @@ PATH_ITERATIONS = 100  # of a fit on the path, at most
 PATH_GAIN = 5e-5  # nats per state of a mean column; with a smaller gain, a fit on the path ends
 FINAL_GAIN = 1e-5  # nats; the same for the final fit
 MAX_CROSS_VALIDATED = 100_000  # parameters
+MIN_CHECKED_PARAMETERS = 1_000_000  # with more of them, a fit on the path takes about a minute
 N_IMPUTATION_SWEEPS = 20
 MAX_COPIES, MAX_IMPUTED_ROWS = 4, 10_000  # of incomplete rows
 N_IMPUTATIONS = 2  # rounds of imputing the missing entries and refitting the model
@@ -262,14 +263,13 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     n_parameters = energy.layout.n_parameters
     splits = split_into_folds(data, rng, one=is_incomplete or n_parameters > MAX_CROSS_VALIDATED)
     rules = choose_references(energy, splits, parameters, with_independent=not is_incomplete)
-    is_bounded = not (is_likelihood or is_incomplete or is_refinable)
-    paths, least = [], -np.inf
+    is_checked = not (is_likelihood or is_incomplete or is_refinable)
+    is_checked = is_checked and n_parameters > MIN_CHECKED_PARAMETERS
+    paths = []
     for rule in rules:
         if not (paths and paths[-1].fits.interrupted):
             given = path_learner, rule, splits, parameters, rng
-            paths.append(_follow_path(*given, least if is_bounded else None))
-            if is_bounded:
-                least = max(least, _refinement.reference_score(paths[-1].folds[0]))
+            paths.append(_follow_path(*given, is_checked=is_checked))
     best, (folds, fits, choice) = choose_path(paths)
     refined = None
     if not is_incomplete:
@@ -309,21 +309,17 @@ def _choose_penalty(energy, data, learner, path_learner, parameters, is_refinabl
     return impute_and_refit(plan, parameters)
 
 
-def _follow_path(learner, rule, splits, parameters, rng, least):
+def _follow_path(learner, rule, splits, parameters, rng, *, is_checked):
     """Fit the regularization path around the reference models of a rule, and choose a strength.
 
-    Missing entries are imputed by the reference model, and then by the chosen model. The path ends
-    before a model that is certainly worse than the reference model, or than ``least``: the score of
-    another reference model. With None, models are not compared.
+    Missing entries are imputed by the reference model, and then by the chosen model. If
+    ``is_checked``, the path ends at the first model that is worse than the reference model, even
+    with a lower bound of log Z.
     """
     folds = [Fold(train, test, rule(train)) for train, test in splits]
     if isinstance(learner, Exact):
         return choose_strength(_fit_path(learner, folds, parameters), folds)
-    is_refused = None
-    if least is not None:
-        fold = folds[0]
-        least = max(least, _refinement.reference_score(fold))
-        is_refused = partial(_refinement.is_certainly_worse, fold, least)
+    is_refused = partial(_refinement.is_certainly_worse, folds[0]) if is_checked else None
     energy, is_incomplete = folds[0].reference, has_missing(folds[0].train.X)
     folds = [_subsample(fold, rng) for fold in folds]
     for _ in range(1 + is_incomplete):

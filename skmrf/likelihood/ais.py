@@ -481,7 +481,7 @@ def _other_length(path, other, n_temperatures):
     """Return the number of temperatures of a run from the other reference."""
     n_others = other.first_temperatures
     n_scaled = n_temperatures * n_others // path.first_temperatures
-    return min(n_scaled, max(GROWTH * n_temperatures, n_others))
+    return min(n_scaled, max(GROWTH * n_temperatures, n_others), MAX_TEMPERATURES)
 
 
 def _choose_references(energy, given, fitted, start, chains, rng):

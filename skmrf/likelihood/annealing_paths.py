@@ -471,7 +471,8 @@ def interpolate(schedule, n_temperatures):
 def with_sparse_tables(energy, reference):
     """Return a large model with few couplings as tables, so that sweeps skip couplings of zero.
 
-    The model is not changed if the reference is a :class:`PairwiseEnergy`, too.
+    The model is not changed if the reference is a :class:`PairwiseEnergy`, because both models of a
+    path have the same class.
     """
     is_large = isinstance(energy, PairwiseEnergy) and energy.n_variables > MAX_DENSE_VARIABLES
     if not is_large or isinstance(reference, PairwiseEnergy):

@@ -17,6 +17,7 @@ from ..energies.conditionals import BinaryConditionals, TableConditionals
 from .gibbs import Product, blocks_per_unit, spawn_generators, split_chains, sweep
 from .layers import (
     REFRESH,
+    STRONG_COUPLING,
     align_rows,
     make_scan,
     random_seeds,
@@ -126,7 +127,7 @@ def pieces_in_time(energy, n_chains, betas):
 
 
 def sweep_between(first, last, betas, X, generators, *, reverse=False, n_jobs=None):
-    r"""Run Gibbs sweeps of chains along a path from one pairwise model to another.
+    r"""Run Gibbs sweeps of chains along a path from one model of pairs to another.
 
     The target at an inverse temperature :math:`\beta` is :math:`f_0^{1-\beta} f^\beta`.
 
@@ -171,8 +172,8 @@ def _sweep_part(models, neighbours, betas, scan, X, log_weights, rngs):
     start, product = 0, find_product(dtype)
     for path in split_path(betas, X.size, REFRESH):
         seeds, is_new = random_seeds(rngs, len(path) - 1), start % REFRESH == 0
-        along = path, scan, seeds, is_new
-        annealing.sweep_between(product, models, neighbours, *along, fields, X, log_weights)
+        along = neighbours, STRONG_COUPLING, path, scan, seeds, is_new
+        annealing.sweep_between(product, models, *along, fields, X, log_weights)
         start += len(path) - 1
 
 

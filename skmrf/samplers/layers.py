@@ -31,7 +31,7 @@ REFRESH = 64  # sweeps after which fields are recomputed, so that rounding error
 UPDATES_PER_CALL = 1_000_000  # of variables, which take about 10 ms
 WEIGHTS_PER_UPDATE = 200  # weights of a matrix product that takes as long as an update
 STATES_PER_DRAW = 100  # whose log-potentials a draw changes in 10 ns
-LARGEST_FIELD = 8192.0  # nats; float32 rounds larger ones by more than 0.0005
+LARGEST_FIELD = 8192.0  # nats; each sum of larger numbers has an error above 0.0005 in float32
 STRONG_COUPLING = 4.0  # absolute value, in nats, above which two variables change together
 PARTNERS = 16  # of a variable in such pairs, with the strongest couplings
 NO_COUPLING = np.zeros((0, 0))
@@ -359,7 +359,7 @@ def float_of_sweeps(conditionals, betas, order):
         coupling, bias, _ = conditionals
         squares = np.einsum("ij,ij->i", coupling, coupling).max(initial=0.0)
         largest = np.sqrt(len(coupling) * squares) + np.abs(bias[order]).max(initial=0.0)
-        if largest <= LARGEST_FIELD:
+        if max(betas[0], 1.0) * largest <= LARGEST_FIELD:
             return np.dtype(np.float32)
     return conditionals.coupling.dtype
 

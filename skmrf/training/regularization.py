@@ -214,8 +214,8 @@ def fit_path(
         Whether a path of "l2" ends only if the mean score is below the best earlier mean. It is for
         strengths that are so strong that the first models are equal to the reference model.
     is_refused : callable, optional
-        Function ``energy -> bool``. The path ends before a model of the first fold for which it
-        returns True.
+        Function ``energy -> bool``. If it returns True for a model of the first fold, the path ends
+        without this model: models of weaker penalties are expected to be refused, too.
 
     Returns
     -------

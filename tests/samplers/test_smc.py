@@ -21,7 +21,7 @@ from skmrf.likelihood.annealing_paths import BlockAnnealing
 from skmrf.samplers import Product, spawn_generators, sweep, windows
 from skmrf.samplers.gibbs import blocks_of
 from skmrf.samplers.gibbs_queries import sweep_between
-from skmrf.samplers.layers import float_of_sweeps, make_scan
+from skmrf.samplers.layers import STRONG_COUPLING, float_of_sweeps, make_scan
 from skmrf.samplers.smc import Interpolation, Tempering, equal_log_weights, resample, run_smc
 
 MODELS = {n: ZOO[n] for n in ("chain", "cycle", "orders", "zero_one", "zeros", "zeros_binary")}
@@ -516,6 +516,7 @@ def test_sweeps_between_models_of_pairs(n, reverse, seed):
             if len(sites) == 2:
                 are_equal = expected[:, sites[0]] == expected[:, sites[1]]
                 p[are_equal != (mixed.coupling[tuple(sites)] > 0)] = 0.0
+                p *= abs(mixed.coupling[tuple(sites)]) > STRONG_COUPLING
             expected = np.where((u < p)[:, None], changed, others)
     assert_array_equal(moved, expected)
     assert_allclose(log_weights, log_expected, rtol=1e-9, atol=1e-9)
@@ -537,6 +538,7 @@ def test_fields_in_single_precision(seed):
         (1.0, [0.3, 0.3, 0.3], np.float32),
         (1.0, [1.0, 0.5, 1.0], float),
         (1e5, [1.0, 1.0], float),
+        (1.0, [1e4, 1e4], float),
     ],
 )
 def test_data_types_of_fields(scale, betas, expected, seed):

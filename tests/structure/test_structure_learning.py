@@ -28,6 +28,7 @@ from skmrf._utils.codes import STATE
 from skmrf._utils.phases import States
 from skmrf._utils.rows import Batch
 from skmrf.datasets import make_ising
+from skmrf.energies import FactorGraph
 from skmrf.estimators import _automatic, _refinement, _weight_decay, structure_learner
 from skmrf.estimators._hidden_layer import initial_layers, tree_layers
 from skmrf.learners import PCD, PseudoLikelihood
@@ -547,20 +548,26 @@ def test_fits_of_a_path_end_at_the_resolution_of_held_out_rows(monkeypatch, seed
     assert gains == sorted(gains)
 
 
-def test_paths_end_before_models_that_are_certainly_worse(monkeypatch, seed):
+@pytest.mark.parametrize("most", [0, 10**6])
+def test_paths_of_large_models_end_at_a_model_that_is_certainly_worse(most, monkeypatch, seed):
     """States near modes of the third model have more than the probability that is left."""
     bounds = chain([-np.inf] * 2, repeat(np.inf))
     monkeypatch.setattr(_refinement, "mode_bound", lambda *_: next(bounds))
     monkeypatch.setattr(_automatic, "_choose_learner", lambda *_: PseudoLikelihood())
+    monkeypatch.setattr(_automatic, "MIN_CHECKED_PARAMETERS", most)
     X = copied_rows(np.random.default_rng(seed), 2400)
     model = DiscreteMRF("pairwise", learner="pseudo-likelihood").fit(X)
-    assert len(model.regularization_path_.alphas) == 3  # with the reference model
+    if most:
+        assert next(bounds) == next(bounds) == -np.inf  # no model was checked
+    else:
+        assert len(model.regularization_path_.alphas) == 3  # with the reference model
 
 
 def test_models_that_are_certainly_worse(seed):
+    """A tree is better than the uniform distribution, for rows of a chain."""
     X = copied_rows(np.random.default_rng(seed), 200).astype(STATE)
     energy = fit_tree(X, np.full(10, 2)).graph
     fold = regularization.Fold(Batch(X), Batch(X), energy)
-    score = energy.log_potential(X).mean() - log_partition_bounds(energy).value
-    assert not _refinement.is_certainly_worse(fold, score - 0.01, energy)
-    assert _refinement.is_certainly_worse(fold, score + 0.5, energy)
+    flat = FactorGraph.from_layout(energy.layout)
+    assert not _refinement.is_certainly_worse(fold._replace(reference=flat), energy)
+    assert _refinement.is_certainly_worse(fold, flat)
