@@ -562,8 +562,8 @@ def test_ctrl_c_while_models_are_compared(monkeypatch, seed):
     """The other model is used if Ctrl-C ends the fit of a pairwise model, and a warning says so."""
     path = _automatic.fit_path
 
-    def interrupted(*given):
-        return path(*given)._replace(interrupted=True)
+    def interrupted(*given, **how):
+        return path(*given, **how)._replace(interrupted=True)
 
     monkeypatch.setattr(_automatic, "fit_path", interrupted)
     X = weak_rows(seed)
