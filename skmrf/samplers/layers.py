@@ -32,6 +32,7 @@ UPDATES_PER_CALL = 1_000_000  # of variables, which take about 10 ms
 WEIGHTS_PER_UPDATE = 200  # weights of a matrix product that takes as long as an update
 STATES_PER_DRAW = 100  # whose log-potentials a draw changes in 10 ns
 LARGEST_FIELD = 8192.0  # nats; each sum of larger numbers has an error above 0.0005 in float32
+MIN_FLOAT32 = 256  # variables; a sweep of 500 chains then takes a few milliseconds
 STRONG_COUPLING = 4.0  # absolute value, in nats, above which two variables change together
 PARTNERS = 16  # of a variable in such pairs, with the strongest couplings
 NO_COUPLING = np.zeros((0, 0))
@@ -71,8 +72,7 @@ def make_scan(couplings, order, *, reverse):
     Returns
     -------
     Scan
-        Order of the variables, and their pairs with up to 16 strongest partners of each, in any of
-        the models.
+        Order, and pairs of the variables with up to 16 strongest partners of each in any model.
     """
     codes = np.unique(np.concatenate([_strong_pairs(coupling, order) for coupling in couplings]))
     codes, n = codes[::-1] if reverse else codes, max(map(len, couplings))
@@ -337,8 +337,8 @@ def align_rows(matrix, dtype):
 def float_of_sweeps(conditionals, betas, order):
     """Return the data type in which coupled variables are drawn.
 
-    Log weights need float64. At a constant temperature there are none, and float32 takes half the
-    time.
+    Log weights need float64. At a constant temperature there are none. float32 then takes half the
+    time, but with few variables the compilation for a second data type takes longer.
 
     Parameters
     ----------
@@ -352,10 +352,11 @@ def float_of_sweeps(conditionals, betas, order):
     Returns
     -------
     dtype
-        float32 for a model without hidden units if the temperature is constant and no field can be
-        large, otherwise the data type of the conditionals.
+        float32 for many variables without hidden units at a constant temperature, unless fields
+        can be large; otherwise the data type of the conditionals.
     """
-    if isinstance(conditionals, BinaryConditionals) and (betas == betas[0]).all():
+    is_large = isinstance(conditionals, BinaryConditionals) and len(order) >= MIN_FLOAT32
+    if is_large and (betas == betas[0]).all():
         coupling, bias, _ = conditionals
         squares = np.einsum("ij,ij->i", coupling, coupling).max(initial=0.0)
         largest = np.sqrt(len(coupling) * squares) + np.abs(bias[order]).max(initial=0.0)

@@ -7,7 +7,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import twins
-from montecarlo import check_mean_weight, law, random_product, visible_states
+from montecarlo import check_draws, check_mean_weight, law, random_product, visible_states
 from numpy.testing import assert_allclose, assert_array_equal
 from potentials import true_log_z
 from zoo import LAYERED, ZOO, enumerate_states, layers
@@ -19,6 +19,7 @@ from skmrf.inference import marginals
 from skmrf.likelihood import ais
 from skmrf.likelihood.annealing_paths import BlockAnnealing
 from skmrf.samplers import Product, spawn_generators, sweep, windows
+from skmrf.samplers import layers as layers_of_chains
 from skmrf.samplers.gibbs import blocks_of
 from skmrf.samplers.gibbs_queries import sweep_between
 from skmrf.samplers.layers import STRONG_COUPLING, float_of_sweeps, make_scan
@@ -522,8 +523,9 @@ def test_sweeps_between_models_of_pairs(n, reverse, seed):
     assert_allclose(log_weights, log_expected, rtol=1e-9, atol=1e-9)
 
 
-def test_fields_in_single_precision(seed):
+def test_fields_in_single_precision(seed, monkeypatch):
     """Single precision would round these fields, so that a state has the probability 1/2 or 3/4."""
+    monkeypatch.setattr(layers_of_chains, "MIN_FLOAT32", 0)
     large = PairwiseEnergy([[0.0, 1e7 + 0.5], [1e7 + 0.5, 0.0]], [20.0, -1e7], states=(0, 1))
     rng = np.random.default_rng(seed)
     X, _ = sweep(large, np.zeros((20_000, 2), STATE), spawn_generators(rng, 20_000), n_sweeps=2)
@@ -532,16 +534,26 @@ def test_fields_in_single_precision(seed):
 
 
 @pytest.mark.parametrize(
-    ("scale", "betas", "expected"),
+    ("n", "scale", "betas", "expected"),
     [
-        (1.0, [1.0, 1.0], np.float32),
-        (1.0, [0.3, 0.3, 0.3], np.float32),
-        (1.0, [1.0, 0.5, 1.0], float),
-        (1e5, [1.0, 1.0], float),
-        (1.0, [1e4, 1e4], float),
+        (256, 0.1, [1.0, 1.0], np.float32),
+        (256, 0.1, [0.3, 0.3, 0.3], np.float32),
+        (256, 0.1, [1.0, 0.5, 1.0], float),
+        (256, 1e3, [1.0, 1.0], float),
+        (256, 0.1, [1e3, 1e3], float),
+        (255, 0.1, [1.0, 1.0], float),
     ],
 )
-def test_data_types_of_fields(scale, betas, expected, seed):
-    energy = random_pairs(6, 1.0, np.random.default_rng(seed))
+def test_data_types_of_fields(n, scale, betas, expected, seed):
+    energy = random_pairs(n, 1.0, np.random.default_rng(seed))
     energy = energy.with_theta({k: scale * v for k, v in energy.theta.items()})
-    assert float_of_sweeps(energy.conditionals(), np.array(betas), np.arange(6)) == expected
+    assert float_of_sweeps(energy.conditionals(), np.array(betas), np.arange(n)) == expected
+
+
+def test_sweeps_in_single_precision(seed, monkeypatch):
+    """The states have the probabilities of exact enumeration."""
+    monkeypatch.setattr(layers_of_chains, "MIN_FLOAT32", 0)
+    energy, rng, n_chains = ZOO["spin_glass"](seed), np.random.default_rng(seed), 20_000
+    states, p = twins.distribution(energy)
+    X, _ = sweep(energy, states[rng.choice(len(p), n_chains, p=p)], spawn_generators(rng, n_chains))
+    check_draws(X, states, p)
