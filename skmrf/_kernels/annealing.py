@@ -10,9 +10,16 @@ Arguments that are not explained here are as in :func:`~skmrf._kernels.gibbs.swe
 import numpy as np
 
 from ._jit import assume_distinct, borrowed, kernel, lowest_bit
-from .gibbs import GROUP, add_changes, add_log_ratios, draw_group, load_couplings, load_fields
+from .gibbs import (
+    GROUP,
+    add_changes,
+    add_log_ratios,
+    compute_fields,
+    draw_group,
+    load_couplings,
+    load_fields,
+)
 from .layers import BLOCK, N_STREAMS, copy_rows, logistic_noise, n_words, start_streams
-from .products import multiply
 
 
 @kernel
@@ -34,8 +41,8 @@ def sweep_between(
     streams = np.empty((4, N_STREAMS), np.uint64)
     copy_rows(X.T, V)
     if is_new:
-        set_fields(product, base, base_bias, V, all_fields[0])
-        set_fields(product, coupling, bias, V, all_fields[1])
+        compute_fields(product, base, base_bias, V, all_fields[0])
+        compute_fields(product, coupling, bias, V, all_fields[1])
     for first in range(0, len(X), BLOCK):
         last = min(first + BLOCK, len(X))
         fields = all_fields[0][first:last], all_fields[1][first:last]
@@ -51,15 +58,6 @@ def sweep_between(
             if not is_reversed:
                 flip_between(beta, *given)
     copy_rows(V.T, X)
-
-
-@kernel
-def set_fields(product, coupling, bias, V, fields):
-    """Compute the fields of all chains, whose states are columns of ``V``."""
-    multiply(product, V.T, coupling, fields)
-    for c in range(len(fields)):
-        for i in range(bias.size):
-            fields[c, i] += bias[i]
 
 
 @kernel

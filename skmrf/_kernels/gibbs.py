@@ -163,14 +163,20 @@ def sweep_coupled(
     V = np.empty((n, n_chains), bias.dtype)
     copy_rows(X.T, V)
     if is_new:
-        multiply(product, V[: coupling.shape[0]].T, coupling, field)
-        for c in range(n_chains):
-            for i in range(n):
-                field[c, i] += bias[i]
+        compute_fields(product, coupling, bias, V, field)
     sweep_binary(
         coupling, bias, odds, betas, scan, from_hidden, clamped, seeds, field, V, log_weights
     )
     copy_rows(V.T, X)
+
+
+@kernel
+def compute_fields(product, coupling, bias, V, field):
+    """Compute the fields of all chains, whose states are columns of ``V``, by a matrix product."""
+    multiply(product, V[: coupling.shape[0]].T, coupling, field)
+    for c in range(len(field)):
+        for i in range(bias.size):
+            field[c, i] += bias[i]
 
 
 @inlined

@@ -234,7 +234,7 @@ def reference_score(fold):
 
 
 def is_certainly_worse(fold, energy):
-    """Return whether a model is worse than the reference model of a fold, with any log Z.
+    """Return whether a model is worse than the reference model of a fold, for any possible log Z.
 
     The log-likelihoods of the held-out rows are compared. log Z of the model is replaced by a lower
     bound: the log of the sum over states near its modes.

@@ -1,4 +1,4 @@
-"""Approximate inference by Gibbs chains: samples, marginals and the most probable state."""
+"""Gibbs chains for samples, marginals and the most probable state, and paths between models."""
 
 import numpy as np
 from scipy.special import expit
@@ -135,8 +135,8 @@ def sweep_between(first, last, betas, X, generators, *, reverse=False, n_jobs=No
     ----------
     first, last : FactorGraph or PairwiseEnergy
         Models at beta = 0 and at beta = 1. On the CPU, their conditionals must be
-        :class:`~skmrf.energies.conditionals.BinaryConditionals`. A change of a variable takes as
-        long as it has couplings in the first model, besides the time that it takes in the last one.
+        :class:`~skmrf.energies.conditionals.BinaryConditionals`. The first model should have few
+        couplings, because each change of a variable visits all of them that are not zero.
     betas, X, generators, reverse, n_jobs
         As in :func:`skmrf.samplers.sweep`.
 
