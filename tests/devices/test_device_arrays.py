@@ -561,9 +561,9 @@ def test_gradients_on_several_devices(runs, run_on_devices):
 def test_annealing_and_samples_on_several_devices(kinds, run_on_devices):
     """Log Z and samples are those of one device, and a path of several pieces compiles twice."""
     run_on_devices(f"""
-        from test_device_inference import *
+        from test_device_chains import *
         from test_device_arrays import partial, product, shapes
-        from skmrf._jax import chains
+        from skmrf._jax import chains, devices
 
         ends, patch = [], pytest.MonkeyPatch()
         def record(function, *args):

@@ -26,7 +26,7 @@ from skmrf.training import device as device_module
 from skmrf.training.preconditioning import MatrixPreconditioner, TablePreconditioner
 
 jax = pytest.importorskip("jax")
-from test_device_inference import device_chains, exact_log_z, exact_rows, visible_distribution
+from test_device_chains import device_chains, exact_log_z, exact_rows, visible_distribution
 from test_device_training import gradient_of_updates
 
 from skmrf._jax import devices, in_order, open_device
