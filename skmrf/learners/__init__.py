@@ -16,17 +16,15 @@ from .crf import (
     Perceptron,
 )
 from .exact import Exact
-from .grid import Grid
 from .max_margin import LSSVM, MSSVM
 from .mcmc_mle import MCMCMLE, ParticleFilteredMCMCMLE
 from .pcd import PCD
 from .pseudo_likelihood import PseudoLikelihood
-from .psmc import PSMC
 from .ptt import PTT
 from .registry import register
-from .smc import SMC
+from .smc import PSMC, SMC
 from .tempering import ParallelTempering, TemperedTransitions
-from .variational import BeliefLearner, Variational
+from .variational import BeliefLearner, Grid, Variational
 
 for _name, _learner in {
     "exact": Exact,

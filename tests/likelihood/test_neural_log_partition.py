@@ -17,7 +17,7 @@ from skmrf._data.transforms import learn_transform
 from skmrf._utils.rows import Batch
 from skmrf._utils.warn import LogPartitionWarning
 from skmrf.energies import NeuralEnergy
-from skmrf.learners.grid import Grid
+from skmrf.learners import Grid
 from skmrf.learners.initial_mixture import normal_beliefs
 from skmrf.likelihood.neural import grid, grid_fits, grid_log_partition, neural_log_partition
 from skmrf.variational.mixtures import Mixture
