@@ -6,14 +6,14 @@ In training, they have the default precision of the device.
 """
 
 from contextlib import nullcontext
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._utils.codes import state_columns
-from .in_order import draw_in_order, draw_states_in_order
+from .in_order import PairRule, change_strong_pairs, draw_in_order, draw_states_in_order
 
 LARGEST_BLOCK = 1024  # chains that are filled up to a power of two
 N_CHAIN_ARRAYS = 4  # of a chain's states and fields, that are on the device during a sweep
@@ -130,10 +130,11 @@ class DeviceChains:
         """
         return self._follow(LAYERS, (*conditionals, odds), betas, X, clamped)
 
-    def sweep_in_order(self, conditionals, odds, order, betas, X, clamped):
+    def sweep_in_order(self, conditionals, odds, order, strong, betas, X, clamped, *, reverse):
         """Run Gibbs sweeps of coupled visible variables and a layer of hidden units.
 
         A sweep draws the hidden units as a layer, then the visible variables one after the other.
+        Then, or before if ``reverse``, strongly coupled pairs of visible variables can change.
 
         Parameters
         ----------
@@ -143,6 +144,11 @@ class DeviceChains:
             As in :meth:`sweep_layers`.
         order : ndarray of int
             Order of the visible variables.
+        strong : tuple of (float, int)
+            Largest absolute value of a coupling that is not strong, and the largest number of
+            partners of a variable.
+        reverse : bool
+            Whether these are the reversals of sweeps that visit the variables in the other order.
 
         Returns
         -------
@@ -150,7 +156,10 @@ class DeviceChains:
             As in :meth:`sweep_layers`.
         """
         arrays = *conditionals, odds, order, _positions_of(order, X.shape[1])
-        return self._follow(IN_ORDER, arrays, betas, X, clamped)
+        path_function = IN_ORDER
+        if self.device is None or np.abs(conditionals[0]).max() > strong[0]:
+            path_function = path_with_pairs(*strong, reverse)
+        return self._follow(path_function, arrays, betas, X, clamped)
 
     def sweep_states(self, conditionals, base, order, betas, X, clamped):
         """Run Gibbs sweeps of variables with any number of states, one after the other.
@@ -330,22 +339,45 @@ def _sweep_layers(arrays, V, clamped, before, beta, key):
     return (jnp.where(clamped, V, new) if clamped.size else new), increase
 
 
-def _sweep_in_order(arrays, V, clamped, before, beta, key):
+def _sweep_in_order(arrays, V, clamped, before, beta, key, pair_rule=None):
     coupling, weights, visible_bias, hidden_bias, odds, order, positions = arrays
-    first, second = jax.random.split(key)
     field = _product(V, weights) + hidden_bias
     pairs = _product(V, coupling) + visible_bias
     increase = (beta - before)[..., 0] * _sum_rows((0.5 * (pairs + visible_bias) - odds) * V)
     increase += _softplus_change(field, before, beta)
+    moves = [_draw_singles]
+    if pair_rule is not None:
+        moves.insert(0 if pair_rule.reverse else 1, partial(_draw_pairs, pair_rule))
+    first, *keys = jax.random.split(key, 1 + len(moves))
     H = _draw(beta * field, first)
-    rest = beta * _product(H, weights.T) + (1.0 - beta) * odds
-    noise = jax.random.logistic(second, V.shape) - rest
+    given = coupling, visible_bias, beta, beta * _product(H, weights.T) + (1.0 - beta) * odds
+    for move, own in zip(moves, keys, strict=True):
+        V = move(given, order, positions, V, clamped, own)
+    return V, increase
+
+
+def _draw_singles(given, order, positions, V, clamped, key):
+    """Draw visible variables one after the other; other variables become 0."""
+    coupling, bias, beta, rest = given
+    noise = jax.random.logistic(key, V.shape) - rest
     if clamped.size:
         noise = jnp.where(clamped, jnp.where(V > 0, -jnp.inf, jnp.inf), noise)
-    field = (beta * pairs).T[order]
+    field = (beta * (_product(V, coupling) + bias)).T[order]
     scale = jnp.broadcast_to(beta[..., 0], len(V))
     drawn = draw_in_order(coupling[order][:, order], scale, field, noise.T[order], V.T[order])
-    return _take_drawn(drawn, positions), increase
+    return _take_drawn(drawn, positions)
+
+
+def _draw_pairs(rule, given, order, positions, V, clamped, key):
+    """Draw for strongly coupled pairs of visible variables whether both change."""
+    coupling, bias, beta, rest = given
+    scale, is_drawn = jnp.broadcast_to(beta[..., 0], len(V)), jnp.asarray(positions) < len(order)
+
+    def field_of(V):
+        return (beta * (_product(V.T, coupling) + bias) + rest).T
+
+    arrays = coupling, scale, is_drawn, clamped.T, V.T
+    return change_strong_pairs(rule, field_of, *arrays, key).T
 
 
 def _sweep_states(arrays, V, clamped, before, beta, key):
@@ -429,6 +461,12 @@ def _uniform(key, shape, dtype):
 
 def _product(a, b):
     return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
+
+
+@cache
+def path_with_pairs(*rule):
+    """Return the compiled functions of sweeps in which strongly coupled pairs change together."""
+    return PathFunction(partial(_sweep_in_order, pair_rule=PairRule(*rule)))
 
 
 LAYERS, IN_ORDER = PathFunction(_sweep_layers), PathFunction(_sweep_in_order)

@@ -1,10 +1,12 @@
 """Gibbs updates of variables one after the other in JAX, by one kernel on a GPU.
 
 A GPU runs one kernel for a group of chains, because a kernel for each variable would take longer to
-start than to run. With several devices, each device draws its own chains.
+start than to run. With several devices, each device draws its own chains. Strongly coupled pairs of
+two-state variables can change together.
 """
 
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -59,6 +61,94 @@ def draw_states_in_order(coupling, first, sizes, scale, scores, V):
     return _divide_chains(_draw_states_of_chains, arrays, axes=(None, None, None, 0, 0, 1))
 
 
+class PairRule(NamedTuple):
+    """Which pairs of two-state variables can change together, and when.
+
+    Attributes
+    ----------
+    least : float
+        The absolute value of the coupling of such a pair is larger.
+    n_partners : int
+        Largest number of partners of a variable, with its strongest couplings.
+    reverse : bool
+        Whether the pairs are drawn before the single variables, in the reverse order.
+    """
+
+    least: float
+    n_partners: int
+    reverse: bool
+
+
+def change_strong_pairs(rule, field_of, coupling, scale, is_drawn, clamped, V, key):
+    """Draw for strongly coupled pairs of two-state variables, in order, whether both change.
+
+    Equal variables change if their coupling is positive, different ones if it is negative. The draw
+    is between two states, so it leaves the target invariant.
+
+    Parameters
+    ----------
+    rule : PairRule
+        Which pairs can change.
+    field_of : callable
+        Function of V that returns the log odds of the state 1 of each variable given the others.
+    coupling : array of shape (n, n)
+        Symmetric couplings.
+    scale : array of shape (n_chains,)
+        Factor of the couplings of each chain.
+    is_drawn : array of bool of shape (n,)
+        Whether a variable can change.
+    clamped : array of bool
+        True for entries that keep their state; of the shape of V, or empty.
+    V : array of shape (n, n_chains)
+        States.
+    key : jax.Array
+        Key of the random numbers.
+
+    Returns
+    -------
+    array of shape (n, n_chains)
+        New states.
+    """
+    n = len(V)
+
+    def change_all(V):
+        *pairs, count = find_pairs(coupling, is_drawn, rule)
+
+        def change_next(carry):
+            """Change the next n pairs, or the pairs that are left."""
+            start, V, key = carry
+            key, own = jax.random.split(key)
+            first, last = (jax.lax.dynamic_slice(a, (start,), (n,)) for a in pairs)
+            # With a row per chain, the noise of a chain does not depend on the number of chains.
+            noise = jax.random.logistic(own, V.T.shape).T
+            if clamped.size:
+                noise = jnp.where(clamped[first] | clamped[last], jnp.inf, noise)
+            left = jnp.minimum(count - start, n)[None]
+            arrays = coupling, scale, field_of(V), noise, first, last, left, V
+            axes = None, 0, 1, 1, None, None, None, 1
+            return start + n, _divide_chains(_change_pairs_of_chains, arrays, axes), key
+
+        return jax.lax.while_loop(lambda carry: carry[0] < count, change_next, (0, V, key))[1]
+
+    is_strong = (jnp.abs(coupling) > rule.least).any()
+    return jax.lax.cond(is_strong, change_all, lambda V: V, V)
+
+
+def find_pairs(coupling, is_drawn, rule):
+    """Return the pairs of a rule: their first and last variables, then zeros, and their number.
+
+    The lengths of the arrays are a multiple of the number of variables.
+    """
+    n = len(coupling)
+    strength, partners = jax.lax.top_k(jnp.abs(coupling), min(rule.n_partners, n))
+    kept = jnp.zeros((n, n), bool).at[jnp.arange(n)[:, None], partners].set(strength > rule.least)
+    kept = jnp.triu((kept | kept.T) & is_drawn & is_drawn[:, None], 1)
+    step = -1 if rule.reverse else 1
+    (places,) = jnp.nonzero(kept.ravel()[::step], size=partners.size, fill_value=0)
+    codes = n * n - 1 - places if rule.reverse else places
+    return codes // n, codes % n, kept.sum()
+
+
 def _divide_chains(draw, arrays, axes):
     """Return ``draw(*arrays)``, computed by each device for its own chains.
 
@@ -85,9 +175,14 @@ def _draw_states_of_chains(*arrays):
     return _run_on_platform(kernel_states_in_order, loop_states_in_order, arrays)
 
 
-def _run_on_platform(kernel, loop, arrays):
-    """Run a kernel on a GPU if the registers hold the fields of few chains, else a loop."""
-    if triton is None or _padded_length(len(arrays[0])) * CHAINS_PER_KERNEL[1] > MAX_TILE:
+def _change_pairs_of_chains(*arrays):
+    """Change the pairs of chains on one device one after the other."""
+    return _run_on_platform(kernel_of_pairs, loop_of_pairs, arrays, max_tile=MAX_TILE // 2)
+
+
+def _run_on_platform(kernel, loop, arrays, max_tile=MAX_TILE):
+    """Run a kernel on a GPU if the registers hold the arrays of few chains, else a loop."""
+    if triton is None or _padded_length(len(arrays[0])) * CHAINS_PER_KERNEL[1] > max_tile:
         return loop(*arrays)
     return jax.lax.platform_dependent(*arrays, cuda=kernel, default=loop)
 
@@ -106,28 +201,38 @@ def loop_in_order(coupling, scale, field, noise, V):
 
 def kernel_in_order(coupling, scale, field, noise, V, *, interpret=False):
     """Draw variables one after the other, with a single GPU kernel for a group of chains."""
-    n, n_chains = V.shape
+    tile, arrays = partial(_draw_tile, n=len(V)), (field, noise, V)
+    return _run_tiles(tile, coupling, scale, arrays, (), MAX_TILE, interpret=interpret)
+
+
+def _run_tiles(tile, coupling, scale, arrays, shared, max_tile, *, interpret):
+    """Run a GPU kernel for each group of chains; the result has the shape of the last array.
+
+    ``arrays`` have a row per variable or pair, and ``shared`` are vectors that all kernels read.
+    """
+    n, n_chains = arrays[-1].shape
     rows = _padded_length(n)
-    group = min(CHAINS_PER_KERNEL[0], MAX_TILE // rows)
+    group = min(CHAINS_PER_KERNEL[0], max_tile // rows)
     columns = -(-n_chains // group)
     more_chains = columns * group - n_chains
-    padded = [jnp.pad(a, ((0, rows - n), (0, more_chains))) for a in (field, noise, V)]
+    padded = [jnp.pad(a, ((0, rows - n), (0, more_chains))) for a in arrays]
     coupling = jnp.pad(coupling, ((0, rows - n), (0, rows - n)))
     scale = jnp.pad(scale, (0, more_chains))
     coupling_block = pallas.BlockSpec((rows, rows), lambda _: (0, 0))
     scale_block = pallas.BlockSpec((group,), lambda c: (c,))
-    field_block = pallas.BlockSpec((rows, group), lambda c: (0, c))
+    shared_blocks = [pallas.BlockSpec(a.shape, lambda _: (0,)) for a in shared]
+    block = pallas.BlockSpec((rows, group), lambda c: (0, c))
     out = pallas.pallas_call(
-        partial(_draw_tile, n=n),
-        out_shape=jax.ShapeDtypeStruct(padded[2].shape, V.dtype),
+        tile,
+        out_shape=jax.ShapeDtypeStruct(padded[-1].shape, padded[-1].dtype),
         grid=(columns,),
-        in_specs=[coupling_block, scale_block, field_block, field_block, field_block],
-        out_specs=field_block,
+        in_specs=[coupling_block, scale_block, *shared_blocks, *[block] * len(padded)],
+        out_specs=block,
         compiler_params=triton.CompilerParams(
-            num_warps=max(4, rows * group // WARP_TILE), num_stages=1
+            num_warps=max(4, rows * group * MAX_TILE // max_tile // WARP_TILE), num_stages=1
         ),
         interpret=interpret,
-    )(coupling, scale, *padded)
+    )(coupling, scale, *shared, *padded)
     return out[:n, :n_chains]
 
 
@@ -144,6 +249,50 @@ def _draw_tile(coupling, scale, fields, noise, V, out, *, n):
 
     factor = scale[...]
     jax.lax.fori_loop(0, n, draw, fields[...])
+
+
+def loop_of_pairs(coupling, scale, field, noise, first, last, count, V):
+    """Change pairs one after the other, with several small JAX operations per pair."""
+
+    def change(k, carry):
+        (field, V), i, j = carry, first[k], last[k]
+        s, r = _changes_of_pair(V[i], V[j], field[i], field[j], scale * coupling[i, j], noise[k])
+        change = scale * (coupling[i][:, None] * s + coupling[j][:, None] * r)
+        return field + change, V.at[i].add(s).at[j].add(r)
+
+    return jax.lax.fori_loop(0, count[0], change, (field, V))[1]
+
+
+def kernel_of_pairs(coupling, scale, field, noise, first, last, count, V, *, interpret=False):
+    """Change pairs one after the other, with a single GPU kernel for a group of chains."""
+    arrays, shared = (field, noise, V), (first, last, count)
+    limit = MAX_TILE // 2  # the registers hold the fields and the states
+    return _run_tiles(_change_tile, coupling, scale, arrays, shared, limit, interpret=interpret)
+
+
+def _change_tile(coupling, scale, first, last, count, fields, noise, V, out):
+    """Change the pairs of a group of chains; the references have one row per variable or pair."""
+    row = jax.lax.broadcasted_iota(jnp.int32, fields.shape, 0)
+
+    def change(k, carry):
+        i, j = first[k], last[k]
+        (field, V), is_first, is_last = carry, row == i, row == j
+        own = [jnp.where(at, a, 0.0).sum(axis=0) for a in (V, field) for at in (is_first, is_last)]
+        s, r = _changes_of_pair(*own, factor * coupling[i, j], noise[k, :])
+        change = coupling[i, :][:, None] * s[None, :] + coupling[j, :][:, None] * r[None, :]
+        V += jnp.where(is_first, s[None, :], 0.0) + jnp.where(is_last, r[None, :], 0.0)
+        return field + factor[None, :] * change, V
+
+    factor = scale[...]
+    out[...] = jax.lax.fori_loop(0, count[0], change, (fields[...], V[...]))[1]
+
+
+def _changes_of_pair(x, y, field, other, coupling, noise):
+    """Return the changes of the states x and y of a pair in each chain, which are 0 in some."""
+    s, r = 1.0 - 2.0 * x, 1.0 - 2.0 * y
+    increase = s * field + r * other + s * r * coupling
+    is_changed = (s * r * coupling > 0.0) & (increase > noise)
+    return jnp.where(is_changed, s, 0.0), jnp.where(is_changed, r, 0.0)
 
 
 def loop_states_in_order(coupling, first, sizes, scale, scores, V):

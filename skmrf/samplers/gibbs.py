@@ -235,9 +235,9 @@ def sweep(
     """Run Gibbs sweeps of all chains.
 
     A sweep updates the variables one after the other, or layer by layer in bipartite models. If all
-    variables have two states, pairs with a strong coupling (above 4 nats for states 0 and 1) can
-    also change together on the CPU. Each sweep leaves the target at its inverse temperature,
-    ``reference^(1-beta) f^beta``, invariant.
+    variables have two states and interact in pairs, pairs with a strong coupling (above 4 nats for
+    states 0 and 1) can also change together. Each sweep leaves the target at its inverse
+    temperature, ``reference^(1-beta) f^beta``, invariant.
 
     Parameters
     ----------

@@ -432,9 +432,9 @@ def sweep_on_device(conditionals, reference, betas, X, clamped, chains, *, rever
     if coupling is None or (isinstance(coupling, np.ndarray) and not coupling.any()):
         X, log_weights = chains.sweep_layers(layers, odds, betas, X, clamped)
     else:
-        order = order[:: -1 if reverse else 1]
-        arrays = coupling, *layers
-        X, log_weights = chains.sweep_in_order(arrays, odds, order, betas, X, clamped)
+        order, strong = order[:: -1 if reverse else 1], (STRONG_COUPLING, PARTNERS)
+        given = (coupling, *layers), odds, order, strong, betas, X, clamped
+        X, log_weights = chains.sweep_in_order(*given, reverse=reverse)
     return X, log_weights + (betas[-1] - betas[0]) * constant
 
 

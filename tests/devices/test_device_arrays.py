@@ -557,7 +557,7 @@ def test_gradients_on_several_devices(runs, run_on_devices):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kinds", [["layers"], ["pairs", "coupled layers"]], ids=str)
+@pytest.mark.parametrize("kinds", [["layers"], ["strong pairs", "coupled layers"]], ids=str)
 def test_annealing_and_samples_on_several_devices(kinds, run_on_devices):
     """Log Z and samples are those of one device, and a path of several pieces compiles twice."""
     run_on_devices(f"""
@@ -572,12 +572,14 @@ def test_annealing_and_samples_on_several_devices(kinds, run_on_devices):
             return result
 
         first, options = devices.Device(jax.devices()[:1]), {{"device": "jax", "random_state": 0}}
+        owners = [chains.path_with_pairs(4.0, 16, reverse) for reverse in (False, True)]
+        owners += [chains.LAYERS, chains.IN_ORDER]
         for kind in {kinds}:
             energy = ENERGIES[kind]
-            function = chains.LAYERS if kind == "layers" else chains.IN_ORDER
+            function = chains.LAYERS if kind == "layers" else owners[0]
             used = function.compiled_scan, function.compiled_loop
             sizes = [f._cache_size() for f in used]
-            for owner, name in product((chains.LAYERS, chains.IN_ORDER), ("scan", "loop")):
+            for owner, name in product(owners, ("scan", "loop")):
                 compiled = getattr(owner, f"compiled_{{name}}")
                 patch.setattr(owner, f"compiled_{{name}}", partial(record, compiled))
             test_annealing_estimates_log_z(energy, 600)
@@ -587,7 +589,7 @@ def test_annealing_and_samples_on_several_devices(kinds, run_on_devices):
             run = partial(ais, energy, n_chains=30, n_temperatures=20, **options)
             draw = partial(sample, energy, 60, method="gibbs", n_sweeps=20, **options)
             value = run().value
-            assert ends.pop() == [(16, 5)] * 3  # the next power of two
+            assert ends.pop() == [(16, len(energy.visible_states))] * 3  # a power of two
             states = draw()
             assert ends.pop() == [(32, states.shape[1])] * 3
             patch.setattr(devices, "find_device", lambda _: first)

@@ -17,16 +17,25 @@ from skmrf.inference import sample
 from skmrf.learners import PTT
 from skmrf.learners.ptt import LadderChains, PaddedLadder
 from skmrf.likelihood import ais
-from skmrf.samplers import Product, sweep
+from skmrf.samplers import Product, layers, sweep
 from skmrf.samplers.gibbs_queries import draw_missing
 from skmrf.samplers.ladder import MIN_RATE, Ladder
+from skmrf.samplers.layers import make_scan
 from skmrf.samplers.parallel_tempering import density_ratios
 from skmrf.samplers.smc import Tempering
 
 jax = pytest.importorskip("jax")
-from skmrf._jax import open_device
+from skmrf._jax import in_order, open_device
 from skmrf._jax.chains import DeviceChains
-from skmrf._jax.in_order import CHAINS_PER_KERNEL, kernel_in_order, loop_in_order
+from skmrf._jax.in_order import (
+    CHAINS_PER_KERNEL,
+    PairRule,
+    find_pairs,
+    kernel_in_order,
+    kernel_of_pairs,
+    loop_in_order,
+    loop_of_pairs,
+)
 
 pytestmark = pytest.mark.long
 N_CHAINS = 4000
@@ -41,17 +50,32 @@ def couplings(rng, n):
     return upper + upper.T
 
 
+def strong_pairs(rng):
+    """Return couplings and biases of five exclusive variables, and of two equal ones."""
+    coupling = np.zeros((7, 7))
+    coupling[:5, :5] = -24.0 * (1.0 - np.eye(5))
+    coupling[5:, 5:] = 18.0 * (1.0 - np.eye(2))
+    order = rng.permutation(7)
+    bias = np.repeat([12.0, -9.0], [5, 2]) + rng.normal(0.0, 0.5, 7)
+    return coupling[order][:, order], bias[order]
+
+
 def make_energies():
     """Return small models of all kinds that a device samples."""
     rng = np.random.default_rng(3)
     layers = rng.normal(0.0, 0.8, (5, 3)), rng.normal(size=5), rng.normal(size=3)
-    pairs = couplings(rng, 5)
+    pairs, other = couplings(rng, 5), np.random.default_rng(4)
+    wide = other.normal(0.0, 0.8, (7, 3)), other.normal(size=7), other.normal(size=3)
+    coupling, bias = strong_pairs(other)
     return {
         "layers": BipartiteEnergy(*layers),
         "pairs": PairwiseEnergy(pairs, rng.normal(size=5), (-1, 1)),
         "coupled layers": SemiRestrictedEnergy(pairs, *layers, states=(-1, 1)),
         "layers of signs": SemiRestrictedEnergy(None, *layers, states=(-1, 1)),
         "graph": FactorGraph([2, 1, 2], [(0,), (0, 2)], [[0.3, -0.2], rng.normal(size=(2, 2))]),
+        "strong graph": FactorGraph([2, 1, 2], [(0,), (2, 0)], [[0.3, -0.2], 9.0 * np.eye(2)]),
+        "strong pairs": PairwiseEnergy(coupling, bias, states=(0, 1)),
+        "strong coupled layers": SemiRestrictedEnergy(coupling, *wide, states=(0, 1)),
     }
 
 
@@ -118,13 +142,14 @@ def test_wrong_model_is_noticed():
 
 def test_clamped_entries_condition_the_other_entries(energy):
     rng = np.random.default_rng(2)
-    unknown = np.full((N_CHAINS, len(energy.visible_states)), -1)
-    unknown[:, 0] = 1
-    X = draw_missing(energy, unknown, rng, n_sweeps=100, device="jax")
-    assert (X[:, 0] == 1).all()
     visible, p = visible_distribution(energy)
-    p = np.where(visible[:, 0] == 1, p, 0.0)
-    check_draws(X, visible, p / p.sum())
+    for at in (0, -1):
+        unknown = np.full((N_CHAINS, len(energy.visible_states)), -1)
+        unknown[:, at] = 1
+        X = draw_missing(energy, unknown, rng, n_sweeps=100, device="jax")
+        assert (X[:, at] == 1).all()
+        given = np.where(visible[:, at] == 1, p, 0.0)
+        check_draws(X, visible, given / given.sum())
 
 
 @pytest.mark.parametrize("n_temperatures", [30, pytest.param(600, marks=pytest.mark.slow)])
@@ -169,6 +194,75 @@ def test_kernel_of_a_gpu_draws_as_the_loop_does():
             for i in range(n):
                 v[i] = scale[c] * (coupling[i] @ v) > noise[i, c]
             assert (drawn[:, c] == v).all()
+
+
+@pytest.mark.parametrize(("n", "n_chains", "count"), [(2, 3, 1), (17, 20, 17), (60, 9, 33)])
+def test_kernel_and_loop_change_pairs(n, n_chains, count, seed):
+    """The kernel, interpreted on the CPU, and the loop change pairs as the definition says."""
+    rng, is_odd = np.random.default_rng(seed), np.arange(n_chains) % 2 == 1
+    coupling, V = 5.0 * couplings(rng, n), rng.random((n, n_chains)) < 0.5
+    scale, bias = rng.random(n_chains), rng.normal(size=(n, n_chains))
+    noise = np.where(is_odd & (rng.random((n, n_chains)) < 0.1), np.inf, rng.logistic(size=V.shape))
+    first = rng.integers(0, n, n)
+    last, field = (first + rng.integers(1, n, n)) % n, scale * (coupling @ V) + bias
+    arrays = [a.astype(np.float32) for a in (coupling, scale, field, noise)]
+    arrays += [first, last, np.array([count]), V.astype(np.float32)]
+    found = np.asarray(jax.jit(loop_of_pairs)(*arrays))
+    assert_array_equal(found, kernel_of_pairs(*arrays, interpret=True))
+    for c in range(n_chains):
+        x = V[:, c].astype(float)
+        for i, j, limit in zip(first[:count], last[:count], noise[:, c], strict=False):
+            new = x.copy()
+            new[[i, j]] = 1.0 - x[[i, j]]
+            both = scale[c] * 0.5 * (new @ coupling @ new - x @ coupling @ x) + bias[:, c] @ (
+                new - x
+            )
+            if (x[i] == x[j]) == (coupling[i, j] > 0) and both > limit:
+                x = new
+        assert_array_equal(found[:, c], x)
+
+
+@pytest.mark.parametrize("most", [2, 16])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_pairs_of_a_device_are_those_of_the_cpu(most, reverse, seed, monkeypatch):
+    monkeypatch.setattr(layers, "PARTNERS", most)
+    rng = np.random.default_rng(seed)
+    for n in (1, 2, 9, 30):
+        coupling, order = 8.0 * couplings(rng, n), rng.permutation(n)[: max(1, n - 2)]
+        rule = PairRule(layers.STRONG_COUPLING, most, reverse)
+        is_drawn = np.isin(np.arange(n), order)
+        *pairs, count = find_pairs(jax.numpy.asarray(coupling), is_drawn, rule)
+        assert_array_equal(
+            np.column_stack(pairs)[:count], make_scan([coupling], order, reverse=reverse).pairs
+        )
+
+
+@pytest.mark.parametrize("kind", ["pairs", "strong pairs", "strong coupled layers"])
+def test_reverse_sweeps(kind, seed):
+    """Sweeps in both directions give the same joint distribution of the first and last states."""
+    energy, rng, moments = ENERGIES[kind], np.random.default_rng(seed), []
+    for reverse in (False, True):
+        X = exact_rows(energy, 10 * N_CHAINS, rng)
+        moved, _ = sweep(energy, X, device_chains(rng), reverse=reverse)
+        before, after = (moved, X) if reverse else (X, moved)
+        moments.append(np.einsum("ci,cj->ij", before, after) / len(X))
+    assert_allclose(*moments, atol=5.0 * np.sqrt(2 * 0.25 / (10 * N_CHAINS)))
+
+
+def test_kernels_are_lowered_for_a_gpu():
+    """JAX lowers the kernels of training and annealing for a GPU, on a computer without one."""
+    if in_order.triton is None:
+        pytest.skip("This version of JAX has no Triton kernels.")
+    chains = DeviceChains(jax.random.key(0))
+    for kind in ("strong pairs", "strong coupled layers"):
+        energy = ENERGIES[kind]
+
+        def moved(X, energy=energy):
+            return sweep(energy, X, chains)
+
+        X = np.zeros((100, 7), dtype=np.float32)
+        text = jax.jit(moved).trace(X).lower(lowering_platforms=("cuda",)).as_text()
+        assert text.count("triton") >= 2  # for single variables and for pairs
 
 
 def test_samples_of_inference():
