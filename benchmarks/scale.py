@@ -135,13 +135,15 @@ def main(argv=None):
 class ParallelWork:
     """Processor time of the units of parallel work.
 
-    In this context, units run one after the other in one thread.
+    In this context, units run one after the other in one thread. Linear algebra also has one
+    thread, because other threads would take processor time while they wait.
     """
 
     def __init__(self):
         self.calls = []
 
     def __enter__(self):
+        self.limits = threadpool_limits(1)
         self.start, self.replaced = time.process_time(), (parallel.starmap, parallel._uses_threads)
         parallel.starmap, parallel._uses_threads = self.run, lambda: True
         return self
@@ -149,6 +151,7 @@ class ParallelWork:
     def __exit__(self, *error):
         parallel.starmap, parallel._uses_threads = self.replaced
         self.total = time.process_time() - self.start
+        self.limits.restore_original_limits()
 
     def run(self, function, blocks):
         seconds, results = [], []

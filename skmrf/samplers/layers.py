@@ -84,8 +84,9 @@ def _strong_pairs(coupling, order):
     n = len(coupling)
     partners = np.empty((n, PARTNERS), dtype=np.int64)
     strongest_partners(read_only(coupling), STRONG_COUPLING, partners)
-    first, last = np.repeat(np.arange(n), PARTNERS), partners.ravel()
-    kept = np.isin(first, order) & np.isin(last, order)
+    first, place = np.nonzero(partners >= 0)
+    last, is_drawn = partners[first, place], np.bincount(order, minlength=n) > 0
+    kept = is_drawn[first] & is_drawn[last]
     return (np.minimum(first, last) * n + np.maximum(first, last))[kept]
 
 
