@@ -62,7 +62,7 @@ def draw_states_in_order(coupling, first, sizes, scale, scores, V):
 
 
 class PairRule(NamedTuple):
-    """Which pairs of two-state variables can change together, and when.
+    """Rule for the pairs of two-state variables that can change together.
 
     Attributes
     ----------

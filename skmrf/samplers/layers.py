@@ -21,11 +21,7 @@ from ..energies.conditionals import (
     TableConditionals,
     bias_rows,
 )
-from ..energies.dense_tables import (
-    centre,
-    check_float32,
-    conditionals_of_tables,
-)
+from ..energies.dense_tables import centre, check_float32, conditionals_of_tables
 
 REFRESH = 64  # sweeps after which fields are recomputed, so that rounding errors do not add up
 UPDATES_PER_CALL = 1_000_000  # of variables, which take about 10 ms
