@@ -557,7 +557,7 @@ def test_gradients_on_several_devices(runs, run_on_devices):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kinds", [["layers"], ["strong pairs", "coupled layers"]], ids=str)
+@pytest.mark.parametrize("kinds", [["layers"], ["strong coupled layers"]], ids=str)
 def test_annealing_and_samples_on_several_devices(kinds, run_on_devices):
     """Log Z and samples are those of one device, and a path of several pieces compiles twice."""
     run_on_devices(f"""
